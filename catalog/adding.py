@@ -6,7 +6,9 @@ running service follow the models folder (`catalogue`).
 """
 
 import os
+import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,10 @@ from core.errors import ModelRefused, NotFound
 
 #: In folders that were made here: what they were made from.
 MADE_FROM = ".made-from"
+#: Names of folders that are being made, or deleted.
+_ASIDE = re.compile(r"\..+\.[0-9a-f]+\.(part|removed)")
+#: Seconds without a write after which nobody is at it any more.
+ABANDONED_S = 86_400.0
 
 
 def plan_folder(source: Path, models: Path, name: str | None = None) -> ReadModel:
@@ -45,6 +51,7 @@ def add_folder(source: Path, models: Path, name: str | None = None) -> ReadModel
     if not target.is_symlink():
         with writing(models):
             models.mkdir(parents=True, exist_ok=True)
+            _sweep(models)
             target.symlink_to(source)
     return found
 
@@ -83,13 +90,29 @@ def remove(models: Path, name: str) -> None:
                 "folder out of the models folder, and it is served no more"
             )
         gone = models / f".{name}.{uuid4().hex[:8]}.removed"
+        os.utime(path)  # so that no sweep takes it for abandoned
         path.rename(gone)  # at once for all who look
         shutil.rmtree(gone)
 
 
-def aside(models: Path, name: str) -> Path:
-    """Name a place beside the models where one is made; nobody serves what begins with a dot."""
-    return models / f".{name}.{os.getpid()}.part"
+@contextmanager
+def aside(models: Path, name: str) -> Iterator[Path]:
+    """Make a folder beside the models where one is made; it goes unless it is placed.
+
+    Nobody serves what begins with a dot. Its name is drawn: a pid is another process's, too, in
+    another container.
+
+    Raises:
+        ModelRefused: the models folder cannot be written.
+    """
+    part = models / f".{name}.{uuid4().hex[:8]}.part"
+    with writing(models):
+        _sweep(models)
+        part.mkdir(parents=True)
+    try:
+        yield part
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager
@@ -114,3 +137,19 @@ def check_free(target: Path, source: Path) -> None:
         f"a model named {target.name} is there already: give another name by --name, or first "
         f"`atelier models remove {target.name}`"
     )
+
+
+def _sweep(models: Path) -> None:
+    """Delete what was left by whoever was killed while a model was made or removed."""
+    for left in models.glob(".*"):
+        if _ASIDE.fullmatch(left.name) and _is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_abandoned(left: Path) -> bool:
+    """Tell whether nothing was written in a folder for long; what changes meanwhile is in use."""
+    try:
+        written_at = max(each.lstat().st_mtime for each in (left, *left.rglob("*")))
+    except OSError:
+        return False
+    return time.time() - written_at > ABANDONED_S

@@ -30,16 +30,10 @@ def add_upscaler(file: Path, models: Path, name: str | None = None) -> ReadModel
         ModelRefused: as `planned_upscaler`, or the models folder cannot be written.
     """
     name = planned_upscaler(file, models, name).model.name
-    part = aside(models, name)
-    with writing(models):
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-    try:
+    with aside(models, name) as part:
         with writing(models):
             shutil.copyfile(file, part / WEIGHTS)
             (part / FILE).write_text(json.dumps({"name": name, "family": FAMILY}) + "\n")
         found = read_found(part, name)
         place_made(part, models, name, file.resolve())
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return found

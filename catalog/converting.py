@@ -2,14 +2,13 @@
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from catalog.adding import add_folder, aside, check_free, place_made, plan_folder, writing
+from catalog.adding import add_folder, aside, check_free, place_made, plan_folder
 from catalog.adding_upscalers import add_upscaler, planned_upscaler
 from catalog.description.distilled import habit_of
 from catalog.description.folder import GIB, Description, check_name
@@ -124,16 +123,10 @@ def add_file(
             "this process does not have: run `atelier models add` where they are, with "
             "ATELIER_MODELS_DIR naming the service's models folder"
         )
-    part = aside(models, name)
-    with writing(models):
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-    try:
+    with aside(models, name) as part:
         _convert(file, part, base)
         found = read_found(part, name)
         place_made(part, models, name, file.resolve())
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return found
 
 

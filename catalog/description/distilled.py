@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +53,20 @@ def habit_of(
     *,
     names: tuple[str, ...],
     denoiser: Mapping[str, object],
+    most_steps: int | None = None,
 ) -> Habit:
-    """Say what a model makes by default; a distilled one whose name counts steps makes those."""
-    if kind is None:
-        return USUAL[family]
+    """Say what a model makes by default; a distilled one whose name counts steps makes those.
+
+    `most_steps`: that its own schedule has; None: as many as anybody asks for.
+    """
+    habit = USUAL[family] if kind is None else _few(kind, names, denoiser)
+    most = min(habit.max_steps, most_steps or habit.max_steps)
+    return replace(habit, steps=min(habit.steps, most), max_steps=most)
+
+
+def _few(kind: str, names: tuple[str, ...], denoiser: Mapping[str, object]) -> Habit:
     habit = FEW[kind]
     counted = next((int(n[1]) for name in names if (n := _STEPS.search(name.lower()))), None)
     # A UNet that is told the guidance scale was distilled for those above one.
     guidance = 8.5 if denoiser.get("time_cond_proj_dim") else habit.guidance
-    return Habit(
-        steps=min(counted or habit.steps, habit.max_steps),
-        guidance=guidance,
-        max_steps=habit.max_steps,
-    )
+    return replace(habit, steps=counted or habit.steps, guidance=guidance)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catalog.config_file import read_json
-from catalog.description.distilled import habit_of, kind_of_names
+from catalog.description.distilled import Habit, habit_of, kind_of_names
 from catalog.description.pipelines import check_channels, family_of
-from catalog.description.schedulers import check_scheduler, few_steps_of
+from catalog.description.schedulers import check_scheduler, few_steps_of, most_steps_of
 from catalog.description.sizes import sizes_of
 from catalog.description.tensors import Tensors, read_tensors
 from catalog.weights import Component, read_components
@@ -86,8 +86,10 @@ def _describe(
     tensors = {each: read_tensors(one.files) for each, one in components.items()}
     names = (name, folder.name, str(index.get("_name_or_path") or "").rpartition("/")[2])
     kind = _kind(family, configs[part], schedule, names)
+    most = most_steps_of(schedule)
+    habit = habit_of(family, kind, names=names, denoiser=configs[part], most_steps=most)
     return Description(
-        model=_model(folder, name, family, configs, part, kind, names, tensors),
+        model=_model(folder, name, family, configs, part, habit, tensors),
         pipeline=str(index["_class_name"]),
         parameters=sum(each.parameters for each in tensors.values()),
         dtypes=_whole(tensors).dtypes,
@@ -104,12 +106,10 @@ def _model(
     family: str,
     configs: Mapping[str, Mapping[str, object]],
     part: str,
-    kind: str | None,
-    names: tuple[str, ...],
+    habit: Habit,
     tensors: Mapping[str, Tensors],
 ) -> Model:
     sizes = sizes_of(family, configs[part], configs["vae"])
-    habit = habit_of(family, kind, names=names, denoiser=configs[part])
     size_gib = sum(each.resident_bytes for each in tensors.values()) / GIB
     cells = max(1.0, (sizes.native / 8) ** 2 / _LATENTS)
     return Model(

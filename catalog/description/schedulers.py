@@ -16,6 +16,8 @@ _REFUSED = {
 
 #: Schedulers that only models distilled for them come with -> how those are called.
 _FEW_STEPS = {"LCMScheduler": "lcm", "TCDScheduler": "hyper"}
+#: Steps that these skip over unless they say otherwise: they make no more of them.
+_SKIPPED_OVER = 50
 
 
 def check_scheduler(class_name: str) -> None:
@@ -47,3 +49,11 @@ def few_steps_of(config: Mapping[str, object]) -> str | None:
     is_euler = class_name.startswith("Euler")
     ends_early = is_euler and config.get("timestep_spacing") == "trailing"
     return "turbo" if ends_early and is_plain and not is_zero_snr else None
+
+
+def most_steps_of(config: Mapping[str, object]) -> int | None:
+    """Count the steps that a schedule has at most; None: as many as anybody asks for."""
+    if str(config.get("_class_name")) not in _FEW_STEPS:
+        return None
+    stated = config.get("original_inference_steps")
+    return stated if isinstance(stated, int) and stated > 0 else _SKIPPED_OVER

@@ -46,6 +46,8 @@ _PARTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 _WIDTHS = {768: "sd15", 1024: "sd2", 2048: "sdxl"}
 #: Kinds whose configurations ship with the project; the others need a stock folder beside them.
 SHIPPED = ("sd15", "sd2", "sdxl")
+#: What metadata call a kind of prediction (https://github.com/Stability-AI/ModelSpec) -> diffusers.
+_PREDICTIONS = {"v": "v_prediction", "epsilon": "epsilon"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +59,9 @@ class Checkpoint:
     parts: tuple[str, ...]  #: parts of the pipeline that are in the file
     lacks: tuple[str, ...]  #: and those that are not
     distilled: str | None  #: kind of few-step model, by its name
-    predicts_velocity: bool  #: as files say that were trained so
-    is_zero_snr: bool  #: likewise
+    prediction: str | None  #: of its UNet, as diffusers calls what the file states; None: nothing
+    predicts_velocity: bool  #: as it states, else as files of its kind and name do
+    is_zero_snr: bool  #: as it states
     tensors: Tensors
 
     @property
@@ -82,20 +85,31 @@ def recognise(file: Path) -> Checkpoint:
     _refuse_formats(file, names)
     family, kind = _family(file, names)
     parts = {part: any(n.startswith(p) for n in names) for part, p in _PARTS[family].items()}
+    prediction = _prediction(tensors) if kind in SHIPPED else None
+    by_kind = "v_prediction" if kind == "sd2" and not _is_base(file) else "epsilon"
     return Checkpoint(
         family=family,
         kind=kind,
         parts=tuple(part for part, is_there in parts.items() if is_there),
         lacks=tuple(part for part, is_there in parts.items() if not is_there and part != _T5),
         distilled=kind_of_names((file.stem, tensors.metadata.get("modelspec.title", ""))),
-        predicts_velocity="v_pred" in names or (kind == "sd2" and not _is_base(file)),
-        is_zero_snr="ztsnr" in names,
+        prediction=prediction,
+        predicts_velocity=(prediction or by_kind) == "v_prediction",
+        is_zero_snr=kind in SHIPPED and "ztsnr" in names,
         tensors=tensors,
     )
 
 
 #: SD 3 does without it; nobody else has a third.
 _T5 = "text_encoder_3"
+
+
+def _prediction(tensors: Tensors) -> str | None:
+    """Read what a file states that its UNet predicts: by a mark of its own, or in its metadata."""
+    if "v_pred" in tensors.by_name:
+        return "v_prediction"
+    stated = tensors.metadata.get("modelspec.prediction_type", "")
+    return _PREDICTIONS.get(stated.strip().lower())
 
 
 def _is_base(file: Path) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import msgspec
 
@@ -101,7 +101,8 @@ def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise ModelRefused(
             f"{file.name} is cut short: {missing} bytes are missing; copy or download it again"
         )
-    told = cast("dict[str, str]", about if isinstance(about, dict) else {})
+    stated = about if isinstance(about, dict) else {}
+    told = {name: value for name, value in stated.items() if isinstance(value, str)}
     return {n: Tensor(dtype=e.dtype, shape=e.shape) for n, e in entries.items()}, told
 
 

@@ -24,6 +24,14 @@ Roles = Mapping[str, TensorEntry]
 #: Formats of numbers that factors are read in.
 FACTORS = {"F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"}
 
+#: Rank that any factors may have; those of a larger weight may have that of the weight. Without a
+#: bound a few numbers in Tucker's form stand for as much as all memory holds.
+MAX_RANK = 512
+#: Tensors that say a rank, and which of their sides does.
+_RANKS = {"up": 1} | dict.fromkeys(
+    ("down", "hada_w1_b", "hada_w2_b", "lokr_w1_b", "lokr_w2_b", "lokr_t2"), 0
+)
+
 
 class Form(StrEnum):
     """How a change of a layer is written down."""
@@ -90,6 +98,7 @@ def check_shapes(called: str, form: Form, roles: Roles, weight: Shape, *, is_who
     {Form.LORA: _check_lora, Form.LOHA: _check_loha, Form.LOKR: _check_lokr}.get(form, _check_diff)(
         called, shapes, weight
     )
+    _check_ranks(called, shapes, weight)
     for name in roles.keys() & {"diff_b", "up_bias"}:
         _check(called, name, shapes[name], (weight[0],), weight)
     _check_magnitudes(called, shapes, weight, is_whole=is_whole)
@@ -98,6 +107,13 @@ def check_shapes(called: str, form: Form, roles: Roles, weight: Shape, *, is_who
 def is_by_input(magnitudes: Shape, weight: Shape) -> bool:
     """Tell whether `dora_scale` counts columns of a weight, as LyCORIS has it unless told."""
     return len(magnitudes) > 1 and magnitudes[0] == 1 and (weight[0] > 1 or weight[1] > 1)
+
+
+def _check_ranks(called: str, shapes: Mapping[str, Shape], weight: Shape) -> None:
+    most = max(MAX_RANK, min(weight[:2]))
+    for name, side in _RANKS.items():
+        if name in shapes and (rank := shapes[name][side]) > most:
+            raise LoraRefused(f"{called}: rank {rank}, the weight {weight}; at most {most} is read")
 
 
 def _check_magnitudes(

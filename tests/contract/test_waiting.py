@@ -1,6 +1,10 @@
 """What does a worker see of the jobs that wait for it?"""
 
+from dataclasses import replace
+
 from core.job import Edit, JobRequest
+from core.uploads.lora import AppliedLora
+from storage.jobs.submit import NewJob
 from storage.jobs.waiting import peek
 from tests.contract.house import RedisHouse, new_job
 from tests.contract.test_jobs import submit
@@ -49,3 +53,31 @@ async def test_what_is_known_is_not_read_again_and_what_has_room_asks_nothing(
     is_full = False
     lookahead.look()
     assert not lookahead.waiting
+
+
+async def test_loras_are_asked_for_ahead_as_far_as_half_their_memory_goes(real: RedisHouse) -> None:
+    edit = Edit(template="t/i.png", template_sha256="ab", mask="t/m.png")
+    jobs = [
+        with_lora(new_job("j1"), "a"),
+        with_lora(new_job("j2"), "b"),
+        with_lora(new_job("j3", edit=edit), "c"),
+    ]
+    await submit(real, *jobs)
+    asked: list[JobRequest] = []
+    recalled: list[JobRequest] = []
+    lookahead = Prefetcher(
+        real.sync,
+        queues=lambda: ["gen.m"],
+        prefetch=asked.append,
+        recall=recalled.append,
+        loras_bytes=300,
+    )
+    lookahead.look()
+    lookahead.look()
+    assert asked == 2 * [jobs[0].request]
+    assert recalled == 2 * [jobs[1].request, jobs[2].request]
+
+
+def with_lora(job: NewJob, name: str) -> NewJob:
+    use = AppliedLora(id=name, key=name, models=("m",), size_bytes=100, sha256="ab")
+    return replace(job, request=replace(job.request, loras=(use,)))

@@ -142,24 +142,39 @@ def _dtype(found: Checkpoint) -> torch.dtype:
 
 
 def _write_scheduler(folder: Path, found: Checkpoint, *, is_ours: bool) -> None:
-    """Say in the schedule what file and name say of it; of a base it is as it was."""
-    if not is_ours:
-        return
+    """Say in the schedule what the file states of it; in one of ours also what its name tells."""
     path = folder / "scheduler" / "scheduler_config.json"
     config = json.loads(path.read_text())
-    if found.predicts_velocity:
-        config["prediction_type"] = "v_prediction"
-    if found.is_zero_snr:
-        config |= {"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}
-    if found.distilled == "lcm":
-        config["_class_name"] = "LCMScheduler"
-    elif found.distilled:
-        config |= {"_class_name": "EulerDiscreteScheduler", "timestep_spacing": "trailing"}
-    path.write_text(json.dumps(config, indent=2))
+    told = config | (_guessed(found) if is_ours else {}) | _stated(found)
+    if told != config:
+        path.unlink()  # it may be the base's own file
+        path.write_text(json.dumps(told, indent=2))
     # SD 2 that predicts velocity was trained on 768 pixels, and says so nowhere.
     unet = folder / "unet" / "config.json"
-    if found.kind == "sd2" and found.predicts_velocity:
+    if is_ours and found.kind == "sd2" and found.predicts_velocity:
         unet.write_text(json.dumps(json.loads(unet.read_text()) | {"sample_size": 96}, indent=2))
+
+
+def _stated(found: Checkpoint) -> dict[str, object]:
+    """Give what the file itself says of its schedule."""
+    told: dict[str, object] = {}
+    if found.prediction is not None:
+        told["prediction_type"] = found.prediction
+    if found.is_zero_snr:
+        told |= {"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}
+    return told
+
+
+def _guessed(found: Checkpoint) -> dict[str, object]:
+    """Give what its kind and name let guess of its schedule."""
+    told: dict[str, object] = {}
+    if found.predicts_velocity:
+        told["prediction_type"] = "v_prediction"
+    if found.distilled == "lcm":
+        told["_class_name"] = "LCMScheduler"
+    elif found.distilled:
+        told |= {"_class_name": "EulerDiscreteScheduler", "timestep_spacing": "trailing"}
+    return told
 
 
 def _index(folder: Path, index: Mapping[str, Any], absent: set[str]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Prefetch activations and LoRAs of jobs that wait at the heads of the queues.
 
 While a worker has room nothing waits for it, as what comes is claimed at once: nothing is asked.
+LoRAs are asked for as far as half the memory for them goes, those of the first jobs first: more
+would push each other, and those of running jobs, out before anybody uses them.
 """
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import redis
 
@@ -30,16 +32,21 @@ class Prefetcher:
         *,
         queues: Callable[[], Collection[str]],
         prefetch: Callable[[JobRequest], object],
+        recall: Callable[[JobRequest], object] = lambda request: None,
+        loras_bytes: int = 0,
         is_full: Callable[[], bool] = lambda: True,
         survey: Callable[[], object] = lambda: None,
     ) -> None:
         """Prepare to look; `survey` is called beside each look, and may take a while too.
 
-        `is_full`: whether this worker claims nothing more now.
+        `recall` has at hand what an edit reuses whose LoRAs have no room; `loras_bytes`: memory for
+        LoRAs; `is_full`: whether this worker claims nothing more now.
         """
         self._client = client
         self._queues = queues
         self._prefetch = prefetch
+        self._recall = recall
+        self._loras_bytes = loras_bytes
         self._is_full = is_full
         self._survey = survey
         self.waiting: tuple[Waiting, ...] = ()  #: as last seen; read by any thread
@@ -61,9 +68,10 @@ class Prefetcher:
             self.waiting = ()
             return
         self.waiting = tuple(peek(self._client, self._queues(), DEPTH, self.waiting))
-        for each in self.waiting:
-            if each.request.edit is not None or each.request.loras:
-                self._prefetch(each.request)
+        requests = [each.request for each in self.waiting]
+        asking = [each for each in requests if each.edit is not None or each.loras]
+        for request, has_room in with_room(asking, self._loras_bytes // 2):
+            (self._prefetch if has_room else self._recall)(request)
 
     def _run(self) -> None:
         while not self._is_stopped.wait(PERIOD_S):
@@ -72,3 +80,14 @@ class Prefetcher:
                     self.look()
                 except Unavailable as error:
                     log.debug("queues_not_seen", reason=str(error))
+
+
+def with_room(requests: Iterable[JobRequest], room_bytes: int) -> Iterator[tuple[JobRequest, bool]]:
+    """Say of each request whether its LoRAs have room beside those of the ones before it."""
+    asked: dict[tuple[str, str], int] = {}
+    for request in requests:
+        own = {(use.id, request.model): use.size_bytes for use in request.loras}
+        has_room = sum((asked | own).values()) <= room_bytes
+        if has_room:
+            asked |= own
+        yield request, has_room

@@ -3,7 +3,7 @@
 If all rows ask for the same LoRAs, these are merged in place, and left so for the next step. If
 rows differ, the weights are restored and each row adds its own. If rows differ and some are masked
 edits, whose tokens are packed row over row, every mix is a call of its own, merged; so is, of any
-batch, a mix that has no short factors (LoHa, LoKr, differences, DoRA).
+batch, a mix that has no short factors (LoHa, LoKr, differences, DoRA, Tucker's form).
 
 In half precision a merged weight is rounded, and a product beside it is not: the two ways differ by
 what rounding does. A mix that is fixed, that of an exact image, goes one of them in any company.

@@ -24,7 +24,7 @@ from core.telemetry import metrics
 from core.traits import Use, may
 from core.uploads.lora import AppliedLora
 from worker.diffusion.samplers.sampler import Sampler
-from worker.futures import resolve
+from worker.futures import failed, resolve, tried
 from worker.lora.mix import Lora, Mix
 
 
@@ -62,6 +62,15 @@ class Awaited:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CachedLora:
+    """One LoRA in memory, or on its way."""
+
+    loading: "Future[Lora]"
+    num_bytes: int
+    shapes: Shapes  #: of the layers that it was read for
+
+
 class LoraCache:
     """LoRAs in host memory. Every method may be called from any thread."""
 
@@ -71,7 +80,7 @@ class LoraCache:
         self._bounds = bounds
         self._budget_bytes = budget_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str], tuple[Future[Lora], int]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], CachedLora] = OrderedDict()
 
     def ask(self, request: JobRequest, shapes: Shapes) -> Awaited:
         """Have the LoRAs of a request loaded for a model with these layers."""
@@ -81,7 +90,7 @@ class LoraCache:
     def num_bytes(self) -> int:
         """Count what is kept, or on its way."""
         with self._lock:
-            return sum(size for _, size in self._kept.values())
+            return sum(kept.num_bytes for kept in self._kept.values())
 
     def _bound(self, request: JobRequest) -> int:
         """Edits and exact images wait from the start."""
@@ -92,23 +101,26 @@ class LoraCache:
     def _ask(self, use: AppliedLora, request: JobRequest, shapes: Shapes) -> "Future[Lora]":
         key = (use.id, request.model)
         with self._lock:
-            if (kept := self._kept.get(key)) is not None:
-                self._kept.move_to_end(key)
+            kept = self._kept.pop(key, None)
+            if kept is not None and kept.shapes == shapes:  # else another model has its name now
+                self._kept[key] = kept
                 metrics.cache_hits.labels("loras", "memory").inc()
-                return kept[0]
+                return kept.loading
             answer: Future[Lora] = Future()
-            self._kept[key] = (answer, use.size_bytes)
+            self._kept[key] = CachedLora(answer, use.size_bytes, shapes)
             self._make_room()
         metrics.cache_hits.labels("loras", "none").inc()
-        loading = self._loader.load(use, shapes)
+        loading = tried(partial(self._loader.load, use, shapes))
+        if isinstance(loading, Exception):  # no file descriptor is left, say: somebody waits for it
+            loading = failed(loading)
         loading.add_done_callback(partial(self._receive, key, answer))
         return answer
 
     def _make_room(self) -> None:
         """Let go of those used longest ago; images that have them keep them until they are made."""
-        total = sum(size for _, size in self._kept.values())
+        total = sum(kept.num_bytes for kept in self._kept.values())
         while total > self._budget_bytes and len(self._kept) > 1:
-            total -= self._kept.popitem(last=False)[1][1]
+            total -= self._kept.popitem(last=False)[1].num_bytes
 
     def _receive(
         self,
@@ -128,7 +140,7 @@ class LoraCache:
     def _forget(self, key: tuple[str, str], answer: "Future[Lora]") -> None:
         """Have a LoRA that could not be loaded tried again by whoever asks next."""
         with self._lock:
-            if (kept := self._kept.get(key)) is not None and kept[0] is answer:
+            if (kept := self._kept.get(key)) is not None and kept.loading is answer:
                 del self._kept[key]
 
 

@@ -2,7 +2,8 @@
 
 A product costs little beside its layer, row by row; its factors are rows of a file where a
 published layer is several of ours. LoHa, LoKr, differences and DoRA have no short factors: DoRA's
-change depends on the weight itself, as in peft (`peft/tuners/lora/dora.py`).
+change depends on the weight itself, as in peft (`peft/tuners/lora/dora.py`). Those of Tucker's form
+may be a thousand times as large as what is written: they are made where they are merged.
 """
 
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ _DTYPES = {
     "F8_E5M2": torch.float8_e5m2,
 }
 _MAGNITUDES = ("magnitude", "dora_scale")
+#: What makes a whole of two factors: the lengths of DoRA, the core of Tucker's form.
+_WHOLE = {*_MAGNITUDES, "mid"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,14 +82,14 @@ def read_change(data: Tensor, change: LayerChange) -> Product | Whole:
         name: _aligned(data[entry.begin : entry.end]).view(_DTYPES[entry.dtype]).view(entry.shape)
         for name, entry in change.tensors.items()
     }
-    if change.form not in (Form.LORA, Form.BIAS) or not tensors.keys().isdisjoint(_MAGNITUDES):
+    if change.form not in (Form.LORA, Form.BIAS) or not tensors.keys().isdisjoint(_WHOLE):
         return Whole(change.form, tensors, change.scale, change.rows)
     bias = _bias(tensors, change.scale, change.rows)
     if change.form is Form.BIAS:
         assert bias is not None
         return Product(torch.zeros(0, 1), torch.zeros(len(bias), 0), 1.0, bias)
     up = _pick(tensors["up"].flatten(1), change.rows)
-    return Product(_down(tensors), up, change.scale, bias)
+    return Product(tensors["down"], up, change.scale, bias)
 
 
 def _aligned(data: Tensor) -> Tensor:
@@ -117,7 +120,7 @@ def _down(tensors: Mapping[str, Tensor]) -> Tensor:
     down = tensors["down"]
     if "mid" not in tensors:
         return down
-    return torch.einsum("mn...,ni->mi...", tensors["mid"].float(), down.float().flatten(1))
+    return torch.einsum("mn...,ni->mi...", tensors["mid"], down.flatten(1))
 
 
 def _make(form: Form, tensors: Mapping[str, Tensor], like: Tensor) -> Tensor:

@@ -40,7 +40,8 @@ class LoraLoader:
     def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[Tensor, list[LayerChange]]]":
         """Bring a file into memory and say what it holds. Shapes: bytes [size of the file].
 
-        Raises: nothing; the future gets EngineError or ObjectsUnavailable.
+        Raises: OSError if no file descriptor is left; the future gets EngineError or
+        ObjectsUnavailable.
         """
         memory = os.memfd_create("lora")
         os.ftruncate(memory, max(use.size_bytes, 1))

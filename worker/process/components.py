@@ -182,6 +182,8 @@ class Components:
             self.redis,
             queues=lambda: self.queues.names,
             prefetch=self.loading.prefetch,
+            recall=self.loading.recordings.prefetch,
+            loras_bytes=int(settings.loras_gib * 2**30),
             is_full=lambda: self.executor.num_in_slots() >= settings.max_slots,
             survey=self.loading.recordings.survey,
         )

@@ -1,8 +1,18 @@
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from catalog.adding import MADE_FROM, add_folder, aside, place_made, plan_folder, remove
+from catalog.adding import (
+    ABANDONED_S,
+    MADE_FROM,
+    add_folder,
+    aside,
+    place_made,
+    plan_folder,
+    remove,
+)
 from catalog.models import read_models
 from core.errors import ModelRefused, NotFound
 from tests.unit.catalog.description.stock_folders import write_folder
@@ -60,13 +70,47 @@ def test_what_was_put_there_by_hand_is_not_deleted(models: Path) -> None:
 
 
 def test_what_was_made_here_is_deleted(models: Path, tmp_path: Path) -> None:
-    made = write_folder(aside(models, "mine"))
-    assert read_models(models) == {}
-    place_made(made, models, "mine", tmp_path / "file.safetensors")
+    with aside(models, "mine") as made:
+        write_folder(made)
+        assert read_models(models) == {}
+        place_made(made, models, "mine", tmp_path / "file.safetensors")
     assert list(read_models(models)) == ["mine"]
     assert "file.safetensors" in (models / "mine" / MADE_FROM).read_text()
     remove(models, "mine")
     assert list(models.iterdir()) == []
+
+
+def test_two_who_make_one_model_write_into_folders_of_their_own(models: Path) -> None:
+    with aside(models, "mine") as one, aside(models, "mine") as other:
+        assert one != other and one.is_dir() and other.is_dir()
+    assert list(models.iterdir()) == []
+
+
+def aged(folder: Path, seconds: float) -> Path:
+    for each in (folder, *folder.rglob("*")):
+        os.utime(each, times=2 * (time.time() - seconds,))
+    return folder
+
+
+def test_what_nobody_is_at_any_more_goes_with_the_next_model(models: Path, mine: Path) -> None:
+    old = ABANDONED_S + 60
+    left = (".mine.17.part", ".mine.0123abcd.part", ".mine.89abcdef.removed")
+    for name in left:
+        aged(write_folder(models / name), old)
+    add_folder(mine, models)
+    assert [each.name for each in models.iterdir()] == ["mine"]
+    for name in left:
+        aged(write_folder(models / name), old)
+    with aside(models, "other") as part:
+        assert {each.name for each in models.iterdir()} == {"mine", part.name}
+
+
+def test_what_somebody_writes_to_stays_and_so_does_what_is_not_ours(models: Path) -> None:
+    busy = aged(write_folder(models / ".mine.0123abcd.part"), ABANDONED_S + 60)
+    (busy / "unet" / "config.json").write_text("{}")
+    others = [aged(write_folder(models / name), ABANDONED_S + 60) for name in (".cache", "served")]
+    with aside(models, "other"):
+        assert all(each.is_dir() for each in (busy, *others))
 
 
 @pytest.mark.parametrize("name", ["none", "..", "a/b", ".hidden"])

@@ -85,6 +85,27 @@ def test_a_stock_folder_says_what_it_makes(
             ("lcm", 4, 1.0, 50),
         ),
         (
+            "mine-64steps",
+            "StableDiffusionXLPipeline",
+            UNETS["sdxl"],
+            {"_class_name": "TCDScheduler"},
+            ("hyper", 50, 0.0, 50),
+        ),
+        (
+            "mine",
+            "StableDiffusionXLPipeline",
+            UNETS["sdxl"],
+            {"_class_name": "TCDScheduler", "original_inference_steps": 6},
+            ("hyper", 6, 0.0, 6),
+        ),
+        (
+            "mine",
+            "StableDiffusionXLPipeline",
+            UNETS["sdxl"],
+            {"_class_name": "TCDScheduler", "original_inference_steps": "many"},
+            ("hyper", 8, 0.0, 50),
+        ),
+        (
             "dreamshaper",
             "StableDiffusionPipeline",
             UNETS["sd15"] | {"time_cond_proj_dim": 256},

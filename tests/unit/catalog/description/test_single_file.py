@@ -1,5 +1,6 @@
 """A single file is recognised by the names and shapes in its header."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,17 @@ FLUX = {
 }
 
 
-def write(path: Path, shapes: dict, dtype: str = "float16") -> Path:
+def write(path: Path, shapes: dict, dtype: str = "float16", **metadata: object) -> Path:
     save_file({name: np.zeros(shape, dtype) for name, shape in shapes.items()}, path)
+    return describe(path, metadata) if metadata else path
+
+
+def describe(path: Path, metadata: dict) -> Path:
+    """Write metadata into a file as anybody might: safetensors itself writes texts alone."""
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps({**json.loads(data[8:end]), "__metadata__": metadata}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data[end:])
     return path
 
 
@@ -71,6 +81,28 @@ def test_names_and_marks_say_what_weights_do_not(
     found = recognise(write(tmp_path / f"{name}.safetensors", shapes))
     assert (found.predicts_velocity, found.distilled) == (velocity, distilled)
     assert found.is_zero_snr == ("ztsnr" in shapes)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "stated", "prediction", "velocity"),
+    [
+        ("mine", SDXL, "v", "v_prediction", True),
+        ("mine", SDXL, " V\n", "v_prediction", True),
+        ("v2-1_768-ema-pruned", SD2, "epsilon", "epsilon", False),
+        ("512-base-ema", SD2, "v", "v_prediction", True),
+        ("v2-1_768-ema-pruned", SD2, "whatever it is", None, True),
+        ("mine", SDXL | {"v_pred": (1,)}, "epsilon", "v_prediction", True),
+        ("mine", SDXL, ["v"], None, False),
+        ("mine", FLUX, "v", None, False),
+    ],
+)
+def test_what_a_file_states_of_its_prediction_counts_before_its_name(
+    tmp_path, name, shapes, stated, prediction, velocity
+) -> None:
+    metadata = {"modelspec.prediction_type": stated, "modelspec.title": 7}
+    found = recognise(write(tmp_path / f"{name}.safetensors", shapes, **metadata))
+    assert (found.prediction, found.predicts_velocity) == (prediction, velocity)
+    assert found.distilled is None
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,50 @@ def test_what_is_no_lora_for_this_model_is_refused_by_name(tensors, reason):
         parse(save(tensors), SHAPES)
 
 
+CONV, LONG = "lora_unet_down_blocks_0_resnets_0_conv1", 513
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {"lora_down.weight": (LONG, 8, 3, 3), "lora_up.weight": (8, LONG)},
+        {"lora_down.weight": (LONG, 8), "lora_mid.weight": (2, LONG, 3, 3),
+         "lora_up.weight": (8, 2)},
+        {"lora_down.weight": (1, 8), "lora_mid.weight": (LONG, 1, 3, 3),
+         "lora_up.weight": (8, LONG)},
+        {"hada_w1_a": (8, LONG), "hada_w1_b": (LONG, 72), "hada_w2_a": (8, 2),
+         "hada_w2_b": (2, 72)},
+        {"hada_w1_a": (2, 8), "hada_w1_b": (2, 8), "hada_t1": (2, 2, 3, 3),
+         "hada_w2_a": (LONG, 8), "hada_w2_b": (LONG, 8), "hada_t2": (LONG, LONG, 3, 3)},
+        {"lokr_w1_a": (2, LONG), "lokr_w1_b": (LONG, 2), "lokr_w2": (4, 4, 3, 3)},
+        {"lokr_w1": (2, 2), "lokr_w2_a": (4, LONG), "lokr_w2_b": (LONG, 36)},
+        {"lokr_w1": (2, 2), "lokr_t2": (LONG, 1, 3, 3), "lokr_w2_a": (LONG, 4),
+         "lokr_w2_b": (1, 4)},
+        {"lokr_w1": (2, 2), "lokr_t2": (1, LONG, 3, 3), "lokr_w2_a": (1, 4),
+         "lokr_w2_b": (LONG, 4)},
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_a_rank_beyond_any_use_is_refused_whichever_the_form(sides):
+    data = save({f"{CONV}.{name}": torch.zeros(shape).half() for name, shape in sides.items()})
+    reason = r"down_blocks.0.resnets.0.conv1: rank 513, the weight \(8, 8, 3, 3\); at most 512"
+    with pytest.raises(LoraRefused, match=reason):
+        parse(data, SHAPES)
+
+
+@pytest.mark.parametrize(("sides", "most"), [((12, 8), 512), ((600, 700), 600)])
+def test_a_rank_may_be_512_or_the_shorter_side_of_its_weight(sides, most):
+    out, into = sides
+    for rank in (most, most + 1):
+        down, up = torch.zeros(rank, into).half(), torch.zeros(out, rank).half()
+        data = save({"unet.proj.lora_A.weight": down, "unet.proj.lora_B.weight": up})
+        if rank == most:
+            assert parse(data, {"unet.proj": sides})
+        else:
+            with pytest.raises(LoraRefused, match=f"rank {rank}, .* at most {most} is read"):
+                parse(data, {"unet.proj": sides})
+
+
 def test_a_dora_without_its_magnitudes_is_refused():
     data = save(
         {NAME: DOWN, f"{LAYER}.lora_B.weight": UP},

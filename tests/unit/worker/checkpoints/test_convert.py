@@ -7,7 +7,7 @@ import diffusers
 import pytest
 import torch
 from diffusers.loaders.single_file_utils import convert_flux_transformer_checkpoint_to_diffusers
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from catalog.description.folder import describe
 from core.errors import ModelRefused
@@ -91,6 +91,38 @@ def test_a_flux_file_asks_for_a_base(tmp_path):
     file = original.save(tmp_path / "mine.safetensors", state)
     with pytest.raises(ModelRefused, match="--base"):
         convert(file, tmp_path / "none")
+
+
+def schedule_of(folder):
+    return (folder / "scheduler" / "scheduler_config.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("marks", "stated", "told"),
+    [
+        ((), {"modelspec.prediction_type": "v"}, {"prediction_type": "v_prediction"}),
+        (("v_pred", "ztsnr"), {}, {"prediction_type": "v_prediction",
+                                   "rescale_betas_zero_snr": True,
+                                   "timestep_spacing": "trailing"}),
+    ],
+)  # fmt: skip
+def test_what_a_file_states_of_its_schedule_is_written_over_that_of_its_base(
+    base_sd, tmp_path, marks, stated, told
+):
+    file = original.save_sd_file(load_stock(base_sd), tmp_path / "mine.safetensors")
+    tensors = load_file(file) | {mark: torch.zeros(1) for mark in marks}
+    save_file(tensors, tmp_path / "marked.safetensors", stated)
+    before = schedule_of(base_sd)
+    convert(tmp_path / "marked.safetensors", tmp_path / "made", base_sd)
+    assert json.loads(schedule_of(tmp_path / "made")) == json.loads(before) | told
+    assert schedule_of(base_sd) == before
+    assert is_same(tmp_path / "made", base_sd)
+
+
+def test_what_is_guessed_from_a_name_leaves_the_schedule_of_a_base_as_it_was(base_sd, tmp_path):
+    file = original.save_sd_file(load_stock(base_sd), tmp_path / "lightning.safetensors")
+    convert(file, tmp_path / "made", base_sd)
+    assert schedule_of(tmp_path / "made") == schedule_of(base_sd)
 
 
 def test_half_precision_stays_what_it_is(base_sd, tmp_path):

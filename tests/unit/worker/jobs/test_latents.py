@@ -59,8 +59,13 @@ def lenders():
     return []
 
 
-def lending(store, lenders):
-    return LatentWriter(store=store, announce=lenders.append, clock=lambda: 7.0)
+def lending(store, lenders, deleted=()):
+    def announce(lender):
+        is_kept = lender.id not in deleted
+        lenders.extend([lender] * is_kept)
+        return is_kept
+
+    return LatentWriter(store=store, announce=announce, clock=lambda: 7.0)
 
 
 def counted(outcome):
@@ -107,6 +112,19 @@ def test_latents_that_cannot_be_stored_are_counted_and_taken_back(lenders):
     assert [lender.id for lender in lenders] == ["j2"]
     assert store.deleted == [latents_key("t", "j1", 5), latents_key("t", "j1", 10)]
     assert counted("failed") == before + 1
+
+
+def test_latents_of_a_job_that_was_deleted_meanwhile_are_taken_back(lenders):
+    store, before = Store(), counted("dropped")
+    keeper = lending(store, lenders, deleted={"j1"})
+    keeper.start()
+    keeper.offer(a_job(), made(TWO))
+    keeper.offer(a_job("j2"), made(TWO))
+    wait_until(lambda: lenders)
+    keeper.close()
+    assert [lender.id for lender in lenders] == ["j2"]
+    assert store.deleted == [latents_key("t", "j1", 5), latents_key("t", "j1", 10)]
+    assert counted("dropped") == before + 1
 
 
 def test_what_comes_while_the_store_is_slow_is_dropped(lenders):

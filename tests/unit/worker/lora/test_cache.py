@@ -55,6 +55,13 @@ def store(runner):
     return store
 
 
+class Refuses:
+    """Has no file descriptor left to load anything with."""
+
+    def load(self, use, shapes):
+        raise OSError(24, "Too many open files")
+
+
 def a_use(name="a", **changes):
     of = {"key": f"t/loras/{name}", "models": ("tiny",), "size_bytes": 100, "sha256": "ab"}
     return AppliedLora(id=name, **of | changes)
@@ -193,6 +200,29 @@ def test_those_used_longest_ago_leave_and_images_keep_theirs(runner, lora):
     assert all(isinstance(each.mix().loras[0], Lora) for each in awaited.values())
     assert shelf.ask(requests["a"], shapes).is_there
     assert not shelf.ask(requests["b"], shapes).is_there
+
+
+def test_what_cannot_even_be_asked_for_fails_at_once_and_may_be_asked_for_again():
+    shelf = LoraCache(Refuses(), 1000)
+    for _ in range(2):
+        awaited = shelf.ask(a_request(loras=(a_use(),)), {})
+        assert awaited.is_there
+        with pytest.raises(EngineError, match="a could not be loaded: OSError"):
+            awaited.mix()
+        assert shelf.num_bytes() == 0
+
+
+def test_a_model_of_other_layers_has_its_loras_read_anew_under_the_name_of_the_old_one():
+    store, request = Store(), a_request(loras=(a_use(),))
+    shelf = LoraCache(store, 1000)
+    old, new = {"unet.conv_in": (8, 4, 3, 3)}, {"unet.conv_in": (16, 4, 3, 3)}
+    first = shelf.ask(request, old).loading
+    assert shelf.ask(request, dict(old)).loading == first
+    second = shelf.ask(request, new).loading
+    assert second != first and shelf.ask(request, new).loading == second
+    assert (len(store.asked), shelf.num_bytes()) == (2, 100)
+    store.asked[0][1].set_exception(EngineError("too late"))
+    assert shelf.ask(request, new).loading == second
 
 
 def test_while_loras_are_in_the_text_encoders_no_other_thread_encodes(runner, lora):

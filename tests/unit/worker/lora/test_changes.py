@@ -115,6 +115,15 @@ def test_a_lora_in_tuckers_form_is_three_convolutions():
     )
 
 
+def test_tuckers_form_stays_as_small_as_its_file_until_it_is_merged():
+    data = save({"lora_unet_conv.lora_down.weight": torch.randn(1, 4, 1, 1),
+                 "lora_unet_conv.lora_mid.weight": torch.randn(500, 1, 3, 3),
+                 "lora_unet_conv.lora_up.weight": torch.randn(6, 500, 1, 1)})  # fmt: skip
+    lora = Lora.of("x", as_bytes(data), parse(data, shapes()))
+    assert not lora.products
+    assert sum(each.nbytes for each in lora.wholes["unet.conv"].tensors.values()) < len(data)
+
+
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
 def test_numbers_of_eight_bits_count_as_what_they_are_times_their_scales(dtype):
     torch.manual_seed(5)
