@@ -23,6 +23,8 @@ MAX_CONNECTIONS: Final = 2000
 MAX_OF_CLIENT: Final = 1000
 #: Seconds for the head of a request, from the connection or from its first byte.
 HEAD_S: Final = 15.0
+#: When who was one too many may come again.
+_RETRY: Final = "Retry-After: 1\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def answer(fault: ProtocolFault) -> bytes:
         "Content-Type: application/problem+json\r\n"
         f"Content-Length: {len(body)}\r\n"
         f"X-Request-Id: {request_id}\r\n"
+        f"{_RETRY if fault.status is HTTPStatus.TOO_MANY_REQUESTS else ''}"
         "Connection: close\r\n\r\n"
     )
     return head.encode() + body

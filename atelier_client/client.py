@@ -42,16 +42,19 @@ class Client(Resources[Threaded]):
         url: str | None = None,
         key: str | None = None,
         *,
+        cell: str | None = None,
         timeout_s: float = 30.0,
         max_retries: int = 2,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Ask the service at `url`, else at ATELIER_URL, with `key`, else ATELIER_API_KEY.
 
+        Of several cells, what is about one of them is asked of `cell`, else ATELIER_ASK_CELL.
+
         Raises:
-            ClientError: no header can carry the key.
+            ClientError: no header can carry the key, or the name of the cell.
         """
-        settings = ClientSettings.of(url, key, timeout_s=timeout_s, max_retries=max_retries)
+        settings = ClientSettings.of(url, key, cell, timeout_s=timeout_s, max_retries=max_retries)
         self._transport = ThreadedTransport(settings, transport)
         super().__init__(self._transport)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 #: No claim of their own, or one that is run by hand: it needs CUDA, the network or an hour.
-SKIPPED = {"__init__", "__main__", "report", "instances", "shifting", "gpu", "gpu_adapters"}
+SKIPPED = {"__init__", "__main__", "instances", "shifting", "gpu", "gpu_adapters"}
 SKIPPED |= {"conformance", "gpu_report", "mutants"}
 
 

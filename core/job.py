@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 from core.family import Spacing
 from core.model import Model
@@ -106,6 +107,10 @@ class Control:
     is_adapter: bool = False  #: whether it is a T2I-Adapter, which the picture alone is told
 
 
+#: Which picture of a job its IP-Adapter shows.
+IP_PICTURE: Final = "picture of the IP-Adapter"
+
+
 def picture_name(at: int) -> str:
     """Say which picture of a job that of its ControlNet at an index is."""
     return f"picture {at} it keeps to"
@@ -205,7 +210,7 @@ class JobRequest:
         keys |= {"image": init.image} if init is not None else {}
         keys |= {"picture": self.upscale.image} if self.upscale is not None else {}
         keys |= {picture_name(at): control.image for at, control in enumerate(self.controls)}
-        keys |= {"picture of the IP-Adapter": self.ip_adapter.image} if self.ip_adapter else {}
+        keys |= {IP_PICTURE: self.ip_adapter.image} if self.ip_adapter else {}
         return {name: key for name, key in keys.items() if key}
 
     @property

@@ -16,8 +16,10 @@ from api.services.services import PublicUrls, Services
 from api.views.openapi import NOT_FOUND
 from api.views.responses import (
     ControlShown,
+    EmbeddingShown,
     FailureView,
     ImageView,
+    IpAdapterShown,
     JobView,
     LoraShown,
     PlacementView,
@@ -26,7 +28,7 @@ from api.views.responses import (
     UrlsView,
 )
 from core.errors import StoreUnavailable
-from core.job import Failure, Job, JobRequest, JobStatus, Timing, picture_name
+from core.job import IP_PICTURE, Failure, Job, JobRequest, JobStatus, Timing, picture_name
 from core.request.output import OutputFormat
 from scheduler.routing.stations import work_of
 
@@ -34,7 +36,7 @@ from scheduler.routing.stations import work_of
 MAX_WAIT_S = 60
 
 #: Fields of a job that are shown otherwise than they are kept.
-_OTHERWISE = {"loras", "controls"}
+_OTHERWISE = {"loras", "embeddings", "controls", "ip_adapter"}
 #: Fields of a job that are shown as they were asked for.
 _OF_REQUEST = tuple(
     f.name for f in fields(JobRequest) if f.name in JobView.model_fields.keys() - _OTHERWISE
@@ -171,7 +173,9 @@ def view_of(
         status=job.status,
         **{name: getattr(request, name) for name in _OF_REQUEST},
         loras=[LoraShown(id=each.id, scale=each.scale) for each in request.loras],
+        embeddings=[EmbeddingShown(id=each.id, token=each.token) for each in request.embeddings],
         controls=_controls(request, inputs),
+        ip_adapter=_ip_adapter(request, inputs),
         template=inputs.get("template"),
         mask=inputs.get("mask"),
         image=inputs.get("image") or inputs.get("picture"),
@@ -206,6 +210,12 @@ def _controls(request: JobRequest, inputs: Mapping[str, str]) -> list[ControlSho
         )
         for at, each in enumerate(request.controls)
     ]
+
+
+def _ip_adapter(request: JobRequest, inputs: Mapping[str, str]) -> IpAdapterShown | None:
+    if (use := request.ip_adapter) is None:
+        return None
+    return IpAdapterShown(id=use.id, image=inputs[IP_PICTURE], scale=use.scale)
 
 
 def _progress(job: Job) -> ProgressView:

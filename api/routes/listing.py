@@ -1,6 +1,7 @@
 """List jobs, and delete them with their images: `/v1/jobs`."""
 
 import asyncio
+from contextlib import suppress
 from enum import StrEnum
 
 from fastapi import APIRouter, Request
@@ -12,6 +13,7 @@ from api.services.requests import caller_of
 from api.services.tenants.operators import NamedTenant, note, subject_of
 from api.views.openapi import NOT_FOUND
 from api.views.responses import JobPage
+from core.errors import Unavailable
 from core.job import JobStatus
 
 router = APIRouter(tags=["jobs"])
@@ -75,6 +77,9 @@ async def remove(request: Request, job_id: str, tenant: NamedTenant = None) -> R
     keys = await services.jobs.find_objects(job_id, tenant)
     await asyncio.to_thread(services.objects.delete, keys)
     await services.jobs.forget(job_id)
+    # Its worker may have stored latents meanwhile; from now on it takes back what it stores.
+    with suppress(Unavailable):  # then upkeep deletes them by their age
+        await asyncio.to_thread(services.objects.delete, keys)
     if tenant != holder.tenant:
         await note(request, holder, "job_deleted", job=job_id, tenant=tenant)
     return as_json(Deletion(id=job_id, object="job"))

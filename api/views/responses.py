@@ -73,6 +73,13 @@ class LoraShown(BaseModel):
     scale: float
 
 
+class EmbeddingShown(BaseModel):
+    """A learned embedding that a job was asked for with."""
+
+    id: str
+    token: str
+
+
 class ControlShown(BaseModel):
     """A ControlNet that a job was asked for with, and the picture that it kept to."""
 
@@ -82,6 +89,14 @@ class ControlShown(BaseModel):
     start: float
     end: float
     mode: int | None
+
+
+class IpAdapterShown(BaseModel):
+    """An IP-Adapter that a job was asked for with, and the picture that it showed."""
+
+    id: str
+    image: str
+    scale: float
 
 
 class JobView(BaseModel):
@@ -119,7 +134,9 @@ class JobView(BaseModel):
     seed: int
     n: int
     loras: list[LoraShown]
+    embeddings: list[EmbeddingShown]
     controls: list[ControlShown]
+    ip_adapter: IpAdapterShown | None
     template: str | None
     mask: str | None
     image: str | None

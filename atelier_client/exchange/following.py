@@ -13,7 +13,8 @@ from atelier_client.exchange.retries import MAX_WAIT_S, PASSING, retry_after_s
 from atelier_client.exchange.steps import Answer, Call, Give, Lost, NextLine, Open, Pause, Source
 from atelier_client.types.job import DoneEvent, Event, Job, ProgressEvent, StatusEvent
 
-#: Times in a row that a stream which brings nothing is opened again, and the pauses before that.
+#: Times in a row that a stream or a poll which brings nothing is asked for again, and the pauses
+#: before that.
 MAX_RECONNECTS: Final = 6
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 4.0
@@ -109,8 +110,13 @@ def follow(call: Call) -> Source[Event]:
         told_s = retry_after_s(heard) if isinstance(heard, Answer) else None
         if broken >= MAX_RECONNECTS or (told_s or 0.0) > MAX_WAIT_S:
             checked(heard or Lost(reason="the stream ends early"))
-        yield Pause(min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**broken) if told_s is None else told_s)
+        yield Pause(pause_s(broken, told_s))
         broken += 1
+
+
+def pause_s(broken: int, told_s: float | None) -> float:
+    """Say how long to wait before what broke off so often in a row is asked for again (s)."""
+    return min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**broken) if told_s is None else told_s
 
 
 def _resumed(call: Call, last: str) -> Call:

@@ -53,24 +53,34 @@ class ClientSettings:
 
     url: str
     key: str | None = field(repr=False)
+    cell: str | None  #: of a service of several, the one that is asked
     timeout_s: float
     retries: Retries
 
     @classmethod
     def of(
-        cls, url: str | None, key: str | None, *, timeout_s: float, max_retries: int
+        cls,
+        url: str | None,
+        key: str | None,
+        cell: str | None,
+        *,
+        timeout_s: float,
+        max_retries: int,
     ) -> "ClientSettings":
-        """Read what is not given from ATELIER_URL and ATELIER_API_KEY.
+        """Read what is not given from ATELIER_URL, ATELIER_API_KEY and ATELIER_ASK_CELL.
 
         Raises:
-            ClientError: no header can carry the key.
+            ClientError: no header can carry the key, or the name of the cell.
         """
         key = key or os.environ.get("ATELIER_API_KEY") or None
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise ClientError("the API key must be printable ASCII")
+        cell = cell or os.environ.get("ATELIER_ASK_CELL") or None
+        for what, said in (("API key", key), ("cell's name", cell)):
+            if said is not None and not (said.isascii() and said.isprintable()):
+                raise ClientError(f"the {what} must be printable ASCII")
         return cls(
             url=url or os.environ.get("ATELIER_URL") or DEFAULT_URL,
             key=key,
+            cell=cell,
             timeout_s=timeout_s,
             retries=Retries(most=max_retries),
         )
@@ -82,17 +92,21 @@ class ClientSettings:
 
     def request(self, call: Call) -> HttpRequest:
         """Give what httpx needs of a call, other than its content."""
-        bearer = {"Authorization": f"Bearer {self.key}"} if self.key and not call.is_signed else {}
         return {
             "method": call.method,
             "url": call.path,
             "params": call.params or None,
-            "headers": {**bearer, **_length(call), **call.headers},
+            "headers": {**self._said_of(call), **_length(call), **call.headers},
             "json": call.json,
             "timeout": httpx.Timeout(
                 call.timeout_s or self.timeout_s, connect=CONNECT_S, pool=None
             ),
         }
+
+    def _said_of(self, call: Call) -> dict[str, str]:
+        """Say who asks which cell; nothing to a store, which a signed URL may lead to."""
+        said = {"Authorization": self.key and f"Bearer {self.key}", "Atelier-Cell": self.cell}
+        return {name: value for name, value in said.items() if value and not call.is_signed}
 
     def lost(self, error: httpx.RequestError) -> Lost:
         """Say why nothing was heard, and whether the service may have heard us."""

@@ -26,15 +26,18 @@ class Images(Resource[RunnerT]):
         *,
         image: Picture | None = None,
         timeout_s: float | None = None,
+        idempotency_key: str | None = None,
         **fields: Unpack[JobFields],
     ) -> Flow[Job]:
         """Make images of a prompt, starting from `image` if there is one; return the job.
+
+        Called again with the same key, in another process too, it waits for the same job.
 
         Raises:
             JobFailed: it ended without images.
             WaitTimeout: it has not ended by then; it goes on.
         """
-        return made({"prompt": prompt, "image": image, **fields}, timeout_s)
+        return made({"prompt": prompt, "image": image, **fields}, timeout_s, idempotency_key)
 
     @endpoint
     def edit(
@@ -44,18 +47,24 @@ class Images(Resource[RunnerT]):
         template: Picture,
         mask: Picture,
         timeout_s: float | None = None,
+        idempotency_key: str | None = None,
         **fields: Unpack[JobFields],
     ) -> Flow[Job]:
         """Make anew what a mask shows in white, and keep the rest; raises as `generate`."""
         asked = {"task": "edit", "prompt": prompt, "template": template, "mask": mask}
-        return made({**asked, **fields}, timeout_s)
+        return made({**asked, **fields}, timeout_s, idempotency_key)
 
     @endpoint
     def upscale(
-        self, image: Picture, *, timeout_s: float | None = None, **fields: Unpack[JobFields]
+        self,
+        image: Picture,
+        *,
+        timeout_s: float | None = None,
+        idempotency_key: str | None = None,
+        **fields: Unpack[JobFields],
     ) -> Flow[Job]:
         """Enlarge a picture by an upscaler; raises as `generate`."""
-        return made({"task": "upscale", "image": image, **fields}, timeout_s)
+        return made({"task": "upscale", "image": image, **fields}, timeout_s, idempotency_key)
 
     @endpoint
     def fetch(self, image: Image) -> Flow[bytes]:

@@ -3,15 +3,17 @@
 import time
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Any, Unpack
 from urllib.parse import quote
 from uuid import uuid4
 
-from atelier_client.errors import JobFailed, WaitTimeout
+from atelier_client.errors import JobFailed, NoAnswer, ProblemError, WaitTimeout
 from atelier_client.exchange.endpoints import Resource, RunnerT, endpoint, source
 from atelier_client.exchange.flows import all_of, ask
-from atelier_client.exchange.following import follow
-from atelier_client.exchange.steps import Call, Flow, Source
+from atelier_client.exchange.following import MAX_RECONNECTS, follow, pause_s
+from atelier_client.exchange.retries import MAX_WAIT_S, PASSING
+from atelier_client.exchange.steps import Call, Flow, Pause, Source
 from atelier_client.pictures import with_pictures
 from atelier_client.resources.kept import given
 from atelier_client.types.job import Event, Job, JobStatus
@@ -129,20 +131,43 @@ def read_job(job_id: str, wait_s: float = 0.0) -> Flow[Job]:
 
 
 def wait_for(job_id: str, timeout_s: float | None, clock: Clock = time.monotonic) -> Flow[Job]:
-    """Read a job by long polls until it has ended."""
-    until = None if timeout_s is None else clock() + timeout_s
+    """Read a job by long polls until it has ended, whoever does not answer for a moment."""
+    until = inf if timeout_s is None else clock() + timeout_s
     while True:
-        left_s = POLL_S if until is None else max(0.0, min(POLL_S, until - clock()))
-        job = yield from read_job(job_id, round(left_s, 3))
+        job = yield from _poll(job_id, until, clock)
         if job.status.is_terminal:
             return job
-        if until is not None and timeout_s is not None and clock() >= until:
+        if timeout_s is not None and clock() >= until:
             raise WaitTimeout(job, timeout_s)
 
 
-def made(asked: dict[str, Any], timeout_s: float | None) -> Flow[Job]:
+def _poll(job_id: str, until: float, clock: Clock) -> Flow[Job]:
+    """Read a job by one long poll, or by another while the service is away."""
+    broken = 0
+    while True:
+        left_s = max(0.0, until - clock())
+        try:
+            return (yield from read_job(job_id, round(min(POLL_S, left_s), 3)))
+        except (NoAnswer, ProblemError) as error:
+            if broken >= MAX_RECONNECTS or not left_s or not _passes(error):
+                raise
+            told_s = error.retry_after_s if isinstance(error, ProblemError) else None
+        yield Pause(min(left_s, pause_s(broken, told_s)))
+        broken += 1
+
+
+def _passes(error: NoAnswer | ProblemError) -> bool:
+    """Tell whether to ask again for a job that goes on meanwhile."""
+    if isinstance(error, NoAnswer):
+        return True
+    return error.status in PASSING and (error.retry_after_s or 0.0) <= MAX_WAIT_S
+
+
+def made(
+    asked: dict[str, Any], timeout_s: float | None, idempotency_key: str | None = None
+) -> Flow[Job]:
     """Ask for a job and wait for its images; raises WaitTimeout, JobFailed."""
-    job = yield from submit(asked)
+    job = yield from submit(asked, idempotency_key)
     if not job.status.is_terminal:
         job = yield from wait_for(job.id, timeout_s)
     if job.status is not JobStatus.SUCCEEDED:

@@ -88,6 +88,13 @@ class LoraShown(msgspec.Struct, frozen=True, kw_only=True):
     scale: float = 1.0
 
 
+class EmbeddingShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A learned embedding that a job was asked for with."""
+
+    id: str
+    token: str = ""  #: its word in the prompts
+
+
 class ControlShown(msgspec.Struct, frozen=True, kw_only=True):
     """A ControlNet that a job was asked for with."""
 
@@ -97,6 +104,14 @@ class ControlShown(msgspec.Struct, frozen=True, kw_only=True):
     start: float = 0.0
     end: float = 1.0
     mode: int | None = None
+
+
+class IpAdapterShown(msgspec.Struct, frozen=True, kw_only=True):
+    """An IP-Adapter that a job was asked for with."""
+
+    id: str
+    image: str = ""  #: signed URL of the picture that it showed
+    scale: float = 1.0
 
 
 class MadeAgain(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +159,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     strength: float | None = None
     second_pass: MadeAgain | None = None
     loras: tuple[LoraShown, ...] = ()
+    embeddings: tuple[EmbeddingShown, ...] = ()
     controls: tuple[ControlShown, ...] = ()
+    ip_adapter: IpAdapterShown | None = None
     template: str | None = None  #: signed URL
     mask: str | None = None  #: signed URL
     image: str | None = None  #: signed URL

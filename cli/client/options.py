@@ -21,6 +21,6 @@ def connect(url: str, key: str | None) -> Client:
     """Open a client of the service at `url`: a person is told soon that nobody answers.
 
     Raises:
-        ClientError: no header can carry the key.
+        ClientError: no header can carry the key, or the cell's name.
     """
     return Client(url, key, timeout_s=PATIENCE_S, max_retries=1)

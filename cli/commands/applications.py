@@ -19,7 +19,8 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="What jobs name.")]
 def add(
     name: Name,
     model: Annotated[
-        list[str] | None, typer.Option(help="May serve it; may be repeated; else all may.")
+        list[str] | None,
+        typer.Option(help="May serve it; may be repeated; else all of known quality."),
     ] = None,
     slo: Annotated[
         float | None, typer.Option(help="Seconds from acceptance to images; else 3 x the best's.")

@@ -101,7 +101,7 @@ def list_jobs(
 
 def add_commands(app: typer.Typer) -> None:
     """Add them to `atelier` itself."""
-    app.command(epilog="Example: atelier status 01J9… --wait --out star.png")(status)
-    app.command(epilog="Example: atelier cancel 01J9…")(cancel)
-    app.command(epilog="Example: atelier delete 01J9…")(delete)
+    app.command(epilog="Example: atelier status 0b5a3c1e… --wait --out star.png")(status)
+    app.command(epilog="Example: atelier cancel 0b5a3c1e…")(cancel)
+    app.command(epilog="Example: atelier delete 0b5a3c1e…")(delete)
     app.command("list", epilog="Example: atelier list --status failed --limit 50")(list_jobs)

@@ -10,7 +10,7 @@ import typer
 from cli.client import picture
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.commands.jobs import Out, end
-from cli.commands.kept import controlnets, loras
+from cli.commands.kept import controlnets, ip_adapters, loras
 from core.family import Spacing
 from core.job import Priority, Quality, Task
 from core.request.output import OutputFormat
@@ -139,7 +139,7 @@ def submit(
         "second_pass": _second_pass(second_pass) if second_pass else None,
         "strength": strength,
         "controls": controlnets.named(control) if control else None,
-        "ip_adapter": controlnets.shown(ip_adapter) if ip_adapter else None,
+        "ip_adapter": ip_adapters.named(ip_adapter) if ip_adapter else None,
         "loras": loras.named(lora) if lora else None,
         "negative_prompt": negative,
         "prompt_2": prompt_2,

@@ -8,7 +8,7 @@ import redis.asyncio
 from core.codec import decode, encode
 from core.latents import Lender
 from storage.redis.connect import ask, ask_sync
-from storage.redis.keys import LENDERS
+from storage.redis.keys import LENDERS, job_key
 
 #: Nobody takes them in: then the oldest go, and upkeep deletes their latents by age.
 MAX_WAITING = 10_000
@@ -21,10 +21,13 @@ class NewLenders(Protocol):
         """Take what has been announced since the last call."""
 
 
-def announce(client: redis.Redis, lender: Lender) -> None:
-    """Say that a job's latents are in the store."""
+def announce(client: redis.Redis, lender: Lender) -> bool:
+    """Say that a job's latents are in the store; False: it was deleted, and nobody is told."""
+    if not ask_sync(client, "EXISTS", job_key(lender.id)):
+        return False
     ask_sync(client, "LPUSH", LENDERS, encode(lender))
     ask_sync(client, "LTRIM", LENDERS, 0, MAX_WAITING - 1)
+    return True
 
 
 class AnnouncedLenders:

@@ -25,6 +25,7 @@ SAMPLE = 10
 BATCH = 100  #: jobs one script looks at, so that no other client waits long
 ROUNDS = 50  #: batches of one sweep; the next sweep goes on
 DEPTH = 200  #: oldest jobs of one list that are compared with its messages
+ASTRAY = 5000  #: oldest jobs of one list that nobody serves, some of which wait for its model
 MAX_PUBLICATIONS = 10  #: without a claim; then the message itself must be at fault
 
 
@@ -217,7 +218,7 @@ class Sweeper:
         queues = {name.decode() for name in await ask(self._redis, "SMEMBERS", QUEUES)} - served
         async with self._redis.pipeline(transaction=False) as pipe:
             for key in (waiting_key(q, p) for q in sorted(queues) for p in PRIORITIES):
-                pipe.execute_command("ZRANGE", key, 0, BATCH - 1)
+                pipe.execute_command("ZRANGE", key, 0, ASTRAY - 1)
             with converting_errors():
                 return [name.decode() for names in await pipe.execute() for name in names]
 

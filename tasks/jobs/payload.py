@@ -1,10 +1,11 @@
 """Webhook body `{type, timestamp, data}`, or a prediction: links instead of images. Pure."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from core.codec import decode, encode
-from core.job import Job, StoredImage
+from core.job import Job, JobStatus, StoredImage, Timing
 from core.request.output import OutputFormat
 from storage.jobs.outbox import Delivery
 from tasks.jobs.prediction import prediction
@@ -14,7 +15,12 @@ Sign = Callable[[str], tuple[str, float]]
 
 
 def payload(delivery: Delivery, job: Job, sign: Sign, now: float, public_url: str = "") -> bytes:
-    """Write the body of one delivery: the job as it is, and what the event itself said."""
+    """Write the body of one delivery: the job as it is, and what the event itself said.
+
+    Only the delivery that tells of its end shows it: others may be sent after it has ended.
+    """
+    if delivery.event != "completed":
+        job = _unfinished(job)
     if job.request.webhook is not None and job.request.webhook.format == "prediction":
         return encode(prediction(job, sign, public_url))
     news = decode(delivery.body, dict[str, object])
@@ -24,6 +30,17 @@ def payload(delivery: Delivery, job: Job, sign: Sign, now: float, public_url: st
             "timestamp": datetime.fromtimestamp(now, UTC).isoformat(),
             "data": {**_job(job, sign), **_news(delivery, news)},
         }
+    )
+
+
+def _unfinished(job: Job) -> Job:
+    return replace(
+        job,
+        status=JobStatus.RUNNING,
+        finished_at=None,
+        images=(),
+        failure=None,
+        timing=Timing(),
     )
 
 

@@ -26,7 +26,8 @@ log = get_logger(__name__)
 
 #: How long a job waits on a queue without a worker before it is given another place.
 GRACE_S = 2.0
-#: How long jobs are given other places in one go: whoever waited longest comes first.
+#: How long jobs are given other places in one go: first whoever waited longest, or was asked about
+#: longest ago. Those that wait for their model keep nobody behind them from another.
 BUDGET_S = 0.5
 
 #: Asks the scheduler to place each of some jobs; an error is the answer for one that it does not.
@@ -55,19 +56,23 @@ class Rerouter:
         self._applications = applications
         self._clock = clock
         self._since: dict[str, float] = {}  #: stray job -> when first seen
+        self._asked: dict[str, float] = {}  #: of them, those that found no place -> when last
 
     async def run(self, served: Set[str]) -> list[str]:
         """Move the jobs that have been astray for long; return their ids."""
         now = self._clock()
         ids = await self._sweeper.rescue({queue for queue in served if not is_own(queue)})
         self._since = {job_id: self._since.get(job_id, now) for job_id in ids}
-        late = [job_id for job_id, since in self._since.items() if now - since >= GRACE_S]
+        self._asked = {job_id: at for job_id, at in self._asked.items() if job_id in self._since}
+        late = {job_id: at for job_id, at in self._since.items() if now - at >= GRACE_S}
         moved = []
-        for job_id in sorted(late, key=lambda job_id: self._since[job_id]):
+        for job_id in sorted(late, key=(late | self._asked).__getitem__):
             if self._clock() - now > BUDGET_S:
                 break
             if await self._move(job_id, served):
                 moved.append(job_id)
+            else:
+                self._asked[job_id] = self._clock()
         return moved
 
     async def _move(self, job_id: str, served: Set[str]) -> bool:

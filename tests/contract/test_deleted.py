@@ -6,6 +6,8 @@ import pytest
 
 from core.errors import NotFound
 from core.job import Claim, JobStatus, Progress
+from core.latents import LatentKey, Lender
+from storage.boards.reusable_latents import AnnouncedLenders, announce
 from storage.jobs.leases import Leases, Outcome
 from tests.contract.house import House, RedisHouse, id_of, new_job
 
@@ -80,6 +82,16 @@ async def test_without_an_archive_nothing_stays_of_it(real: RedisHouse) -> None:
     await real.jobs.submit([new_job("j1")])
     await delete(real)
     assert list(real.sync.scan_iter(match="*j1*", count=1000)) == []
+
+
+async def test_its_latents_are_announced_no_more(real: RedisHouse) -> None:
+    terms = LatentKey(model="m", width=64, height=64, steps=30, scheduler=None, is_guided=True)
+    lender = Lender(id="j1", tenant="t", prompt="x", terms=terms, skips=(5,), num_bytes=10)
+    await real.jobs.submit([new_job("j1")])
+    assert announce(real.sync, lender)
+    await delete(real)
+    assert not announce(real.sync, lender)
+    assert await AnnouncedLenders(real.client).take(9) == [lender]
 
 
 async def test_one_that_runs_is_not_forgotten_before_it_has_ended(house: House) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from core.job import Edit, Failure, JobStatus
 from core.latents import latents_key
 from core.levels.approximation import SKIPS
+from storage.jobs.jobs import JobStore
 from storage.jobs.leases import Outcome
 from storage.jobs.sweeps import MAX_PUBLICATIONS
 from tests.contract.house import (
@@ -203,6 +204,13 @@ async def test_jobs_nobody_serves_are_found_and_moved(house: House) -> None:
     assert [id_of(house.pop("gen.m")) for _ in range(2)] == ["j2", "j1"]
     job = await house.jobs.get("j1")
     assert (job.placement.queue, job.request) == ("gen.m", on_m)
+
+
+async def test_no_crowd_that_waits_for_its_model_hides_those_behind_it(real: RedisHouse) -> None:
+    ids = [f"j{number}" for number in range(150)]
+    jobs = JobStore(real.client, max_queue=len(ids))
+    await jobs.submit([new_job(each, model="gone") for each in ids])
+    assert sorted(await real.sweeper().rescue({"gen.m"})) == sorted(ids)
 
 
 async def test_a_workers_own_queue_is_forgotten_with_its_last_job(real: RedisHouse) -> None:

@@ -81,15 +81,15 @@ def commands(page: Path) -> Iterator[Command]:
 
 
 def _split(where: str, text: str) -> Iterator[Command]:
-    """Command lines of a script: what is piped or chained is several."""
+    """Command lines of a script: what is piped, chained or in a subshell is several."""
     for line in text.replace("\\\n", " ").splitlines():
         inner = re.findall(r"\$\(([^()]+)\)", line)
         for part in [re.sub(r"\$\([^()]+\)", "x", line), *inner]:
-            lexer = shlex.shlex(part, posix=True, punctuation_chars="|&;")
+            lexer = shlex.shlex(part, posix=True, punctuation_chars="|&;()")
             lexer.whitespace_split = True
             words: list[str] = []
             for word in [*lexer, ";"]:
-                if word and not set(word) <= set("|&;"):
+                if word and not set(word) <= set("|&;()"):
                     words.append(word)
                 elif said := tuple(_without_variables(words)):
                     yield Command(where=where, words=said)

@@ -20,7 +20,7 @@ UNRUN = {
     ("docs/models.md", ""): "needs checkpoints of gigabytes; tests make small ones",
     ("docs/operations.md", ""): "needs Docker and Prometheus; tests/integration/test_alerts.py",
     ("docs/page.md", ""): "needs node; a unit test compares what is built with its sources",
-    ("docs/promises.md", "mkdir"): "measures for minutes with `atelier profile`",
+    ("docs/promises.md", "(mkdir"): "measures for minutes with `atelier profile`",
     ("docs/simulate.md", ""): "needs traces; tests/unit/cli/commands run it at a small size",
     ("docs/sizing.md", ""): "tests/unit/cli/commands/test_plan.py runs them at a small size",
     ("docs/supply-chain.md", ""): "needs an index or Docker; unit tests read locks and workflow",

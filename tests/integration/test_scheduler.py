@@ -25,7 +25,7 @@ from core.placement import PlacementQuery
 from storage.boards.fleet import read_plan, report
 from storage.boards.reusable_latents import announce
 from storage.redis.connect import connect_sync
-from storage.redis.keys import PLANNERS, leader_key
+from storage.redis.keys import PLANNERS, job_key, leader_key
 from tests.servers import Server, redis_server
 
 pytestmark = pytest.mark.integration
@@ -285,7 +285,8 @@ async def test_a_job_starts_from_the_latents_of_a_finished_one(
         id="j1", tenant="shop", prompt=prompt, terms=TERMS, skips=(20, 25), num_bytes=1000
     )
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{start(1.0).port}") as client:
-        announce(store, replace(lender, made_at=time.time()))
+        store.hset(job_key("j1"), "tenant", "shop")
+        assert announce(store, replace(lender, made_at=time.time()))
         query = PlacementQuery(prompt=prompt, models=("base",), tenant="shop", terms=(TERMS,))
 
         async def has_start() -> bool:

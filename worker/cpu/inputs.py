@@ -19,7 +19,7 @@ from core.errors import (
     ObjectMissing,
     ObjectsUnavailable,
 )
-from core.job import Edit, Job, JobRequest
+from core.job import IP_PICTURE, Edit, Job, JobRequest
 from core.placement import Placement
 from core.traits import Use, may
 from core.uploads.embedding import AppliedEmbedding
@@ -112,7 +112,7 @@ def read_words(request: JobRequest) -> WordInputs:
     use = request.ip_adapter
     return WordInputs(
         vectors={each.id: _vectors(each) for each in request.embeddings},
-        shown=_image("picture of the IP-Adapter", use.image, "RGB") if use else None,
+        shown=_image(IP_PICTURE, use.image, "RGB") if use else None,
         rest=_read_rest(request),
     )
 

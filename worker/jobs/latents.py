@@ -53,7 +53,7 @@ class LatentWriter:
         self,
         *,
         store: LatentStore,
-        announce: Callable[[Lender], None],
+        announce: Callable[[Lender], bool],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -92,7 +92,7 @@ class LatentWriter:
             metrics.latents_left.labels("failed").inc()
 
     def _keep(self, left: Leftovers) -> None:
-        """Store all of them, then say so; or none."""
+        """Store all of them, then say so; or none, as of a job that is deleted meanwhile."""
         job, num_bytes = left.job, 0
         keys: list[str] = []
         with ExitStack() as undo:
@@ -102,9 +102,10 @@ class LatentWriter:
                 keys.append(latents_key(job.tenant, job.id, skip))
                 self._store.put_latents(keys[-1], data).result()  # so that images come between
                 num_bytes += len(data)
-            self._announce(_lender(left, num_bytes))
-            undo.pop_all()
-        metrics.latents_left.labels("kept").inc()
+            is_kept = self._announce(_lender(left, num_bytes))
+            if is_kept:
+                undo.pop_all()
+        metrics.latents_left.labels("kept" if is_kept else "dropped").inc()
 
 
 def _lender(left: Leftovers, num_bytes: int) -> Lender:

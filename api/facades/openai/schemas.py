@@ -1,6 +1,7 @@
 """Parameters of OpenAI's images API; whatever else a body brings is a field of our own jobs."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
@@ -91,14 +92,21 @@ def check_words(params: ImageParams) -> None:
         raise InvalidRequest([FieldError(name, fault) for name in wrong])
 
 
-def _takes_text(described: dict[str, Any]) -> bool:
-    kinds = described.get("anyOf", [described])
-    return any(kind.get("type") == "string" or "$ref" in kind for kind in kinds)
+def _texts_of(kind: type[Inbound]) -> Iterator[str]:
+    """Name the fields that are texts; those of an object as forms do, `name[key]`."""
+    schema = kind.model_json_schema(ref_template="{model}")
+    shared = schema.get("$defs", {})
+    for name, described in schema["properties"].items():
+        for each in described.get("anyOf", [described]):
+            meant = shared.get(each.get("$ref"), each)
+            if meant.get("type") == "string":
+                yield name
+            for key, inner in meant.get("properties", {}).items():
+                if inner.get("type") == "string":
+                    yield f"{name}[{key}]"
 
 
-#: Fields of our jobs that are texts; any other is written in a form as JSON.
-TEXTS = frozenset(
-    name
-    for name, described in JobCreate.model_json_schema()["properties"].items()
-    if _takes_text(described)
-)
+#: Fields of forms that are texts; any other is written as JSON.
+TEXTS: Final = frozenset((*_texts_of(JobCreate), *_texts_of(ImageParams)))
+#: Objects whose values are texts, whatever their keys.
+TEXTS_BY_KEY: Final = frozenset({"metadata"})

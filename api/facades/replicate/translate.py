@@ -26,7 +26,10 @@ EVENTS: Final[Mapping[str, str]] = {
 }
 #: Said beside `input`, not in it.
 OUTSIDE: Final = frozenset({"model", "webhook", "task", "template"})
-IMAGES: Final = ("image", "mask")
+#: What names images, which their clients upload first.
+BRINGING: Final = ("image", "mask", "controls", "ip_adapter")
+#: How deep images lie in these: controls are a list of objects.
+DEPTH: Final = 2
 
 
 def to_job(body: PredictionCreate, model: str, public_url: str) -> JobCreate:
@@ -38,9 +41,8 @@ def to_job(body: PredictionCreate, model: str, public_url: str) -> JobCreate:
     if wrong := sorted(OUTSIDE & body.input.keys()):
         raise InvalidRequest([FieldError(f"input.{name}", "is not of the input") for name in wrong])
     said: dict[str, Any] = {FIELDS.get(name, name): x for name, x in body.input.items()}
-    said |= {name: _source(said[name], public_url) for name in IMAGES if name in said}
-    if said.get("output_format") == "jpg":
-        said["output_format"] = "jpeg"
+    said |= {name: _named(said[name], public_url) for name in BRINGING if name in said}
+    said |= _encoding(said)
     if "mask" in said:
         said |= {"task": "edit", "template": said.pop("image", None)}
     return parse(JobCreate, msgspec.json.encode(said | {"model": model} | _webhook(body)))
@@ -60,10 +62,27 @@ def model_of(reference: str, models: Mapping[str, object]) -> str:
     raise NotFound(f"there is no such model or version; models are {OWNER}/<name of /v1/models>")
 
 
-def _source(named: object, public_url: str) -> object:
-    """Name what was uploaded by its id: their clients send the URL of it."""
-    own = re.fullmatch(re.escape(public_url) + rf"/v1/files/({PATTERN})", str(named))
-    return own[1] if own else named
+def _named(said: object, public_url: str, depth: int = DEPTH) -> object:
+    """Name what was uploaded by its id, in lists and objects too: their clients send its URL."""
+    if isinstance(said, str):
+        own = re.fullmatch(re.escape(public_url) + rf"/v1/files/({PATTERN})", said)
+        return own[1] if own else said
+    if isinstance(said, list) and depth:
+        return [_named(each, public_url, depth - 1) for each in said]
+    if isinstance(said, dict) and depth:
+        return {name: _named(each, public_url, depth - 1) for name, each in said.items()}
+    return said
+
+
+def _encoding(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how images are written: models there take a quality of 0, and one of png unused."""
+    chosen, quality = said.get("output_format", "png"), said.get("output_quality")
+    if chosen == "png":
+        return {"output_quality": None}
+    return {
+        "output_format": "jpeg" if chosen == "jpg" else chosen,
+        "output_quality": 1 if quality == 0 else quality,
+    }
 
 
 def _webhook(body: PredictionCreate) -> dict[str, Any]:

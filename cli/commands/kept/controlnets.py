@@ -74,23 +74,3 @@ def _control(given: str) -> dict[str, str | int]:
         raise typer.BadParameter(f"--control {given[:50]}: the mode after ':' must be a number")
     told: dict[str, str | int] = {"mode": int(mode)} if separator else {}
     return {"id": name, "image": picture.named(image), **told}
-
-
-def shown(given: str) -> dict[str, str | float]:
-    """Write what was given as ID=IMAGE, or ID:SCALE=IMAGE, as a request names an IP-Adapter.
-
-    Raises:
-        typer.BadParameter: as `named`.
-    """
-    name, separator, image = given.partition("=")
-    name, has_scale, scale = name.partition(":")
-    if not name or not separator:
-        raise typer.BadParameter(
-            f"--ip-adapter {given[:50]}: must be ID=IMAGE, as in plus=cat.png or plus:0.6=cat.png"
-        )
-    try:
-        told: dict[str, str | float] = {"scale": float(scale)} if has_scale else {}
-    except ValueError as error:
-        fault = "the scale after ':' must be a number"
-        raise typer.BadParameter(f"--ip-adapter {given[:50]}: {fault}") from error
-    return {"id": name, "image": picture.named(image), **told}

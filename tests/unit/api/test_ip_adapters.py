@@ -41,6 +41,9 @@ async def test_a_job_is_stored_with_its_picture_and_goes_to_a_model_that_it_is_f
     assert use.image == f"default/{job['id']}/inputs/shown.png"
     assert opened(stack.objects.get(use.image)).size == (40, 24)
     assert request.inputs == {"picture of the IP-Adapter": use.image}
+    shown = (await client.get(f"/v1/jobs/{job['id']}")).json()["ip_adapter"]
+    assert (shown["id"], shown["scale"]) == ("plain", 0.5)
+    assert opened((await client.get(shown["image"])).content).size == (40, 24)
 
 
 async def test_an_edit_is_stored_with_its_picture(client, stack):

@@ -236,5 +236,6 @@ async def test_a_client_whose_connections_are_all_at_work_gets_no_more(monkeypat
             await asyncio.sleep(0.001)
         answer = await server.send(b"")
         assert answer.startswith(b"HTTP/1.1 429") and b"at most 2000 connections" in answer
+        assert b"\r\nRetry-After: 1\r\n" in answer
         for _, writer in opened:
             writer.close()

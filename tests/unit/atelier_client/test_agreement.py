@@ -39,9 +39,11 @@ from api.services.scopes import NEEDED
 from api.views.model_view import ModelView, SizesView, StepsView, WeightsView
 from api.views.responses import (
     ControlShown,
+    EmbeddingShown,
     FailureView,
     FieldProblem,
     ImageView,
+    IpAdapterShown,
     JobView,
     LoraShown,
     PlacementView,
@@ -58,7 +60,9 @@ READ = [
     (JobView, job.Job),
     (ImageView, job.Image),
     (LoraShown, job.LoraShown),
+    (EmbeddingShown, job.EmbeddingShown),
     (ControlShown, job.ControlShown),
+    (IpAdapterShown, job.IpAdapterShown),
     (ProgressView, job.Progress),
     (PlacementView, job.Placement),
     (FailureView, job.Failure),

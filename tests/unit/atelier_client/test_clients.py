@@ -187,6 +187,19 @@ async def test_the_same_key_is_the_same_job(caller, stack):
     assert len(stack.store.records) == 1
 
 
+async def test_who_waits_again_with_the_same_key_waits_for_the_same_job(caller, stack):
+    pictures = {"template": a_photo(), "mask": a_mask()}
+    calls = (
+        lambda c: c.images.generate("x", idempotency_key="made"),
+        lambda c: c.images.edit("x", **pictures, idempotency_key="changed"),
+    )
+    for call in calls:
+        async with worker(stack):
+            first = await caller.ask(call)
+        assert (await caller.ask(call)).id == first.id  # which nobody would make anew
+    assert len(stack.store.records) == len(calls)
+
+
 class Flaky(httpx.AsyncBaseTransport):
     """Brings a request to the app, and loses the first answers on their way back."""
 

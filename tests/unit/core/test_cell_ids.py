@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.facades.replicate.translate import _source
+from api.facades.replicate.translate import _named
 from api.services.kept import CURSOR
 from cli.client.picture import ELSEWHERE
 from core.cells.ids import CELL, PATTERN, cell_of, is_id, new_id
@@ -38,7 +38,7 @@ def test_an_id_with_its_cell_is_one_wherever_ids_are_read(cell):
     assert read_cursor(cursor) == (1, drawn)
     state = StateKey(tenant="acme", job_id=drawn, fence=1, index=0)
     assert StateKey.read(str(state)) == state
-    assert _source(f"http://here/v1/files/{drawn}", "http://here") == drawn
+    assert _named(f"http://here/v1/files/{drawn}", "http://here") == drawn
 
 
 @pytest.mark.parametrize("text", ["", "a", "A_" + "0" * 32, "a_" + "0" * 31, "_" + "0" * 32])

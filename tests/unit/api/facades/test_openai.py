@@ -85,6 +85,24 @@ async def test_images_are_encoded_as_asked(ai, stack):
     assert (output.format, output.quality) == ("webp", 80)
 
 
+@pytest.mark.parametrize(
+    ("asked", "quality"),
+    [
+        ({"output_format": "webp"}, 100),
+        ({"output_format": "webp", "output_compression": 0}, 1),
+        ({"output_format": "webp", "extra_body": {"output_quality": 50}}, 50),
+        ({"output_format": "png", "output_compression": 100}, None),
+        ({}, None),
+    ],
+)
+async def test_a_lossy_image_is_as_good_as_can_be_if_nothing_else_is_said(
+    ai, stack, asked, quality
+):
+    async with worker(stack):
+        await ai.images.generate(prompt="x", model="small", **asked)
+    assert only_request(stack).output.quality == quality
+
+
 async def test_a_stream_ends_with_every_image(ai, stack):
     async with worker(stack):
         events = await ai.images.generate(prompt="a red circle", model="small", n=2, stream=True)

@@ -8,6 +8,8 @@ import pytest
 import replicate
 from replicate.exceptions import ModelError, ReplicateError
 
+from api.facades.replicate.schemas import PredictionCreate
+from api.facades.replicate.translate import to_job
 from core.job import Failure, JobStatus, Progress
 from storage.jobs.leases import Outcome
 from tasks.jobs.prediction import version_of
@@ -77,6 +79,43 @@ async def test_a_file_is_uploaded_and_named_by_its_url(theirs, stack):
         version="small", input={"prompt": "a star", "image": photo, "mask": mask}
     )
     assert only_request(stack).edit is not None
+
+
+async def test_a_file_of_a_control_is_named_by_its_url_too(theirs, stack):
+    controls = [{"id": "edges", "image": BytesIO(a_photo())}]
+    asked = {"prompt": "a star", "controls": controls}
+    await theirs.predictions.async_create(version="small", input=asked)
+    [control] = only_request(stack).controls
+    assert control.controlnet == "edges"
+
+
+def test_a_file_of_an_ip_adapter_is_named_by_its_url_too():
+    shown = {"id": "plain", "image": f"http://api.test/v1/files/{'a' * 32}"}
+    body = PredictionCreate(input={"prompt": "x", "ip_adapter": shown})
+    assert to_job(body, "small", "http://api.test").ip_adapter.image == "a" * 32
+
+
+async def test_lists_within_lists_are_refused_however_deep(client, stack):
+    deep = "[" * 150 + "]" * 150
+    body = f'{{"version": "small", "input": {{"prompt": "x", "controls": {deep}}}}}'
+    kind = {"content-type": "application/json"}
+    response = await client.post("/v1/predictions", content=body, headers=kind)
+    assert response.status_code == 422
+    assert not stack.store.records
+
+
+@pytest.mark.parametrize(
+    ("told", "quality"),
+    [
+        ({"output_quality": 80}, None),
+        ({"output_format": "png", "output_quality": 80}, None),
+        ({"output_format": "jpg", "output_quality": 0}, 1),
+        ({"output_format": "webp", "output_quality": 100}, 100),
+    ],
+)
+async def test_a_quality_is_one_that_its_format_has(theirs, stack, told, quality):
+    await theirs.predictions.async_create(version="small", input={"prompt": "x"} | told)
+    assert only_request(stack).output.quality == quality
 
 
 async def test_a_wait_that_is_over_says_starting_so_that_they_poll(theirs, stack):

@@ -9,7 +9,7 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from api.intake.decode_images import read_file, read_mask, read_template
 from bench.parts.hostile_files import jpeg_of_scans, profile_bomb, text_bomb
@@ -63,6 +63,24 @@ def test_a_picture_that_lies_on_its_side_is_set_upright(read):
     exif[0x0112] = 6
     picture = read(a_photo(80, 48, "jpeg", exif=exif), LIMIT)
     assert (picture.width, picture.height) == (48, 80)
+
+
+@pytest.mark.parametrize("kind", READABLE)
+@pytest.mark.parametrize("orientation", range(1, 10))
+def test_a_picture_is_turned_as_pillow_turns_it(kind, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    sent = a_photo(80, 48, kind, exif=exif)
+    upright = ImageOps.exif_transpose(opened(sent))
+    image = opened(read_template(sent, LIMIT).data)
+    assert (image.size, image.tobytes()) == (upright.size, upright.tobytes())
+
+
+@pytest.mark.parametrize("kind", READABLE)
+def test_exif_that_cannot_be_read_turns_nothing(kind):
+    sent = a_photo(80, 48, kind, exif=b"Exif\0\0" + b"junk" * 8, dpi=(72, 72))
+    image = opened(read_template(sent, LIMIT).data)
+    assert (image.size, image.tobytes()) == ((80, 48), opened(sent).tobytes())
 
 
 def test_what_is_transparent_in_a_template_lies_on_white():

@@ -108,6 +108,7 @@ async def test_a_job_carries_what_its_worker_needs(client, stack):
     [used] = record.job.request.embeddings
     assert (used.id, used.token, used.num_vectors) == (embedding, "<cat>", 2)
     assert used.key == f"embeddings/default/{embedding}.safetensors"
+    assert response.json()["embeddings"] == [{"id": embedding, "token": "<cat>"}]
     request = record.job.request
     assert msgspec.convert(msgspec.to_builtins(request), JobRequest) == request
 

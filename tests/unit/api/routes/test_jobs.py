@@ -8,6 +8,7 @@ import pytest
 
 from core.errors import StoreUnavailable
 from core.job import JobStatus, Progress, StoredImage
+from core.latents import latents_key
 from storage.jobs.leases import Outcome
 from tests.unit.api.conftest import PLAN, Stack
 
@@ -340,6 +341,21 @@ async def test_a_job_that_is_deleted_is_nowhere_any_more(client, stack):
         assert (await client.get(gone)).status_code == 404
     assert (await client.get("/v1/jobs")).json()["data"] == []
     assert (await client.delete(f"/v1/jobs/{job['id']}")).status_code == 404
+
+
+async def test_latents_that_are_stored_while_a_job_is_deleted_go_with_it(client, stack):
+    job = await submit(client)
+    make(stack, job["id"])
+    forget = stack.jobs.forget
+
+    async def store_and_forget(job_id):
+        key = latents_key("default", job_id, 5)
+        stack.objects.put(key, b"latents", "application/octet-stream")
+        return await forget(job_id)
+
+    stack.jobs.forget = store_and_forget
+    assert (await client.delete(f"/v1/jobs/{job['id']}")).status_code == 200
+    assert stack.stored() == []
 
 
 async def test_a_job_that_is_deleted_while_it_runs_is_stopped(client, stack):

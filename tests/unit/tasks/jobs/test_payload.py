@@ -1,7 +1,9 @@
 import json
 from dataclasses import replace
 
-from core.job import Failure, JobStatus, StoredImage
+import pytest
+
+from core.job import Failure, JobStatus, StoredImage, Timing, WebhookTarget
 from storage.jobs.outbox import Delivery
 from tasks.jobs.payload import payload
 from tests.jobs import a_job
@@ -41,6 +43,37 @@ def test_progress_says_how_far_it_had_come_then():
     said = read(a_job(), event="progress", body='{"step":3,"steps":9}')
     assert said["type"] == "job.progress"
     assert said["data"]["progress"] == {"step": 3, "steps": 9}
+
+
+@pytest.mark.parametrize(
+    ("event", "body"), [("started", '{"status":"running"}'), ("progress", '{"step":3,"steps":9}')]
+)
+@pytest.mark.parametrize("status", [JobStatus.SUCCEEDED, JobStatus.FAILED])
+def test_what_comes_late_does_not_tell_the_end(event, body, status):
+    said = read(ended(status), event, body)["data"]
+    assert (said["status"], said["images"], said["error"]) == ("running", [], None)
+    assert (said["finished_at"], said["timing"]["total_s"]) == (None, 0.0)
+
+
+@pytest.mark.parametrize("event", ["started", "progress"])
+def test_a_prediction_that_comes_late_is_being_processed(event):
+    webhook = WebhookTarget(url="https://example.com/hook", format="prediction")
+    said = read(ended(JobStatus.SUCCEEDED, webhook=webhook), event)
+    assert (said["status"], said["output"], said["error"]) == ("processing", None, None)
+    assert (said["completed_at"], said["metrics"]) == (None, {})
+    assert read(ended(JobStatus.SUCCEEDED, webhook=webhook))["status"] == "succeeded"
+
+
+def ended(status, **changes):
+    failure = Failure(type="out_of_memory", title="No")
+    return replace(
+        a_job(**changes),
+        status=status,
+        finished_at=9.0,
+        images=(IMAGE,) if status is JobStatus.SUCCEEDED else (),
+        failure=failure if status is JobStatus.FAILED else None,
+        timing=Timing(total_s=9.0),
+    )
 
 
 def test_prompts_stay_at_home():

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from core.application import Application
+from core.errors import NoPlan
 from core.job import OPEN, Control, Edit, Priority, Quality
 from core.model import Model
 from core.placement import Placement
@@ -14,6 +15,7 @@ from tests.rig import new_job
 
 MODELS = {name: Model(name=name, family="noop") for name in ("old", "new")}
 SERVED = {"gen.new"}
+STAYS = 7  #: steps of a job that finds no place
 
 
 class Place:
@@ -179,6 +181,25 @@ async def test_moving_ends_when_its_time_is_up_and_goes_on_at_the_next_turn():
     rescue, ids = await two_strays(takes_s=2 * BUDGET_S)
     assert await rescue.run(SERVED) == ids[:1]
     assert await rescue.run(SERVED) == ids[1:]
+
+
+class FullPlace(SlowPlace):
+    """Has no place for some, and takes its time to say so."""
+
+    async def __call__(self, queries):
+        placed = await super().__call__(queries)
+        return [NoPlan("full")] if queries[0].steps == STAYS else placed
+
+
+async def test_who_finds_no_place_lets_those_behind_ask():
+    store, jobs, _ = await a_stray(steps=STAYS)
+    behind, clock = new_job(model="old"), Clock()
+    await jobs.submit([behind])
+    rescue = a_rescue(store, jobs, FullPlace(clock, 2 * BUDGET_S), clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []
+    assert await rescue.run(SERVED) == [behind.id]
 
 
 async def sent_to(worker):
