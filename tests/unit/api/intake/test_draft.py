@@ -24,12 +24,8 @@ ELSEWHERE |= {"image": "init_image"} | {"output_format": "output", "output_quali
 #: Fields of a request that no client sends, and that no client is shown.
 NOT_SENT = {"edit", "init_image", "upscale", "output", "slo_s", "filled"}
 NOT_SHOWN = {"edit": "template, mask and strength are", "webhook": "", "filled": ""}
-NOT_SHOWN |= {
-    "embeddings": "",
-    "ip_adapter": "",
-    "init_image": "picture and strength are",
-    "upscale": "its picture is",
-} | {"output": "format and quality are"}
+NOT_SHOWN |= {"init_image": "picture and strength are", "upscale": "its picture is"}
+NOT_SHOWN |= {"output": "format and quality are"}
 
 CREATE = JobCreate(
     task=Task.EDIT,
