@@ -36,7 +36,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
 def finite(value: float | None) -> float | None:
-    """Refuse infinity and what is no number: every bound of an option lets the latter through.
+    """Refuse infinity, which lower bounds let through, and what is no number where there is none.
 
     Raises:
         typer.BadParameter: it is such; typer adds the option's name.

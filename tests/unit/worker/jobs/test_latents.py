@@ -101,9 +101,14 @@ def test_a_job_that_leaves_nothing_is_not_announced(lenders):
     assert lenders == []
 
 
-def test_latents_that_cannot_be_stored_are_counted_and_taken_back(lenders):
-    store, before = Store(refused={latents_key("t", "j1", 10)}), counted("failed")
-    keeper = lending(store, lenders)
+@pytest.mark.parametrize(
+    ("refused", "deleted", "outcome"),
+    [({latents_key("t", "j1", 10)}, (), "failed"), ((), {"j1"}, "dropped")],
+    ids=["that cannot be stored", "of a job that was deleted meanwhile"],
+)
+def test_latents_that_are_of_no_use_are_counted_and_taken_back(lenders, refused, deleted, outcome):
+    store, before = Store(refused=refused), counted(outcome)
+    keeper = lending(store, lenders, deleted)
     keeper.start()
     keeper.offer(a_job(), made(TWO))
     keeper.offer(a_job("j2"), made(TWO))
@@ -111,20 +116,7 @@ def test_latents_that_cannot_be_stored_are_counted_and_taken_back(lenders):
     keeper.close()
     assert [lender.id for lender in lenders] == ["j2"]
     assert store.deleted == [latents_key("t", "j1", 5), latents_key("t", "j1", 10)]
-    assert counted("failed") == before + 1
-
-
-def test_latents_of_a_job_that_was_deleted_meanwhile_are_taken_back(lenders):
-    store, before = Store(), counted("dropped")
-    keeper = lending(store, lenders, deleted={"j1"})
-    keeper.start()
-    keeper.offer(a_job(), made(TWO))
-    keeper.offer(a_job("j2"), made(TWO))
-    wait_until(lambda: lenders)
-    keeper.close()
-    assert [lender.id for lender in lenders] == ["j2"]
-    assert store.deleted == [latents_key("t", "j1", 5), latents_key("t", "j1", 10)]
-    assert counted("dropped") == before + 1
+    assert counted(outcome) == before + 1
 
 
 def test_what_comes_while_the_store_is_slow_is_dropped(lenders):
