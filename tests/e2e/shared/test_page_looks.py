@@ -77,15 +77,12 @@ def test_pictures_for_the_docs(page, take):
         made(page, prompt)
     page.locator("[name=n]").fill("1")
     page.locator("[name=steps]").fill("100")
-    ask(page, "a large red star right of a small blue circle")
-    expect(
-        card(page, "a large red star right of a small blue circle").locator(".preview")
-    ).to_be_visible()
-    page.wait_for_timeout(1500)
+    running = "a large red star right of a small blue circle"
+    ask(page, running)
+    expect(card(page, running).locator(".preview")).to_be_visible()
+    page.wait_for_timeout(300)  # until it has faded in; a fast machine ends soon after
     take(page, "page-make")
-    card(page, "a large red star right of a small blue circle").get_by_role(
-        "button", name="Cancel"
-    ).click()
+    made(page, running)
     made(page, "a blue triangle above a red star").click()
     page.wait_for_timeout(300)
     take(page, "page-image")
