@@ -1,11 +1,21 @@
-"""Tell when a models folder has changed, by sizes and times of its files; no model is read."""
+"""Tell when a models folder has changed, by sizes and times of its files; no model is read.
+
+Of models that are loaded also whether their weights are others by now, which their descriptions
+need not show.
+"""
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from catalog.weights import fingerprint
 
 #: Folders of a model below its own that are looked at: those of its parts.
 _DEEPEST = 2
+
+#: Seconds for which nothing was written to a folder that is copied no more.
+SETTLED_S = 5.0
 
 #: Of each file: where it is, its bytes, when it was written, which file it is.
 Signature = frozenset[tuple[str, int, int, int]]
@@ -27,6 +37,49 @@ class FolderWatch:
         """Look, and tell whether anything is other than at the last look."""
         before, self._seen = self._seen, signature(self._folder)
         return before != self._seen
+
+
+class LoadedWeights:
+    """Notices folders whose weights are not those that were loaded from them.
+
+    `note` may be called from any thread, `replaced` from one.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Prepare, for the models of a folder; `clock` in s."""
+        self._folder, self._clock = folder, clock
+        self._loaded: dict[str, str] = {}  #: fingerprints, by model
+        self._seen: dict[str, tuple[Signature, float]] = {}  #: states of folders, and since when
+        self._read: dict[str, Signature] = {}  #: states in which weights were compared
+
+    def note(self, name: str, weights: str) -> None:
+        """Note the fingerprint of what is about to be loaded: it may change before that is over."""
+        self._loaded[name] = weights
+        self._read.pop(name, None)
+
+    def replaced(self, names: Iterable[str]) -> list[str]:
+        """Name those of these models whose folders hold other weights, once they are whole.
+
+        Weights are read when a folder has been as it is for `SETTLED_S`, and not again.
+        """
+        return [name for name in names if name in self._loaded and self._is_replaced(name)]
+
+    def _is_replaced(self, name: str) -> bool:
+        now = signature(self._folder / name)
+        if now == self._read.get(name):
+            return False
+        seen, since = self._seen.get(name, (None, 0.0))
+        if now != seen:
+            self._seen[name] = now, self._clock()
+            return False
+        if self._clock() - since < SETTLED_S:
+            return False
+        try:
+            weights = fingerprint(self._folder / name)
+        except OSError:  # it goes meanwhile, or is written after all
+            return False
+        self._read[name] = now
+        return weights != self._loaded[name]
 
 
 def signature(folder: Path) -> Signature:

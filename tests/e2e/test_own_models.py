@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from atelier_client import InvalidRequest, JobStatus
 from cli.client.options import connect
@@ -104,6 +105,23 @@ def test_a_single_file_is_converted_used_and_removed(run, client, users, service
     assert code == 0, err
     assert file.is_file()
     assert not (service[1] / "mine").exists()
+
+
+def test_weights_that_are_renamed_over_are_served_without_a_restart(client, users, service):
+    shutil.copytree(users / "my-sd", service[1] / ".part").rename(service[1] / "renamed-over")
+    until(lambda: "renamed-over" in known(client) and known(client)["renamed-over"].is_loadable)
+    old = make(client, model="renamed-over", steps=2, seed=1)
+    (file,) = (service[1] / "renamed-over" / "vae").glob("*.safetensors")
+    other = file.with_suffix(".part")
+    save_file({name: tensor / 2 for name, tensor in load_file(file).items()}, other)
+    other.rename(file)  # a CPU worker has the old one open, and goes on with it
+    until(lambda: image_of(client, "renamed-over") != old.images[0].sha256)
+    shutil.rmtree(service[1] / "renamed-over")
+    until(lambda: "renamed-over" not in known(client))
+
+
+def image_of(client, model):
+    return make(client, model=model, steps=2, seed=1).images[0].sha256
 
 
 def test_every_refusal_names_the_cure(run, users, tmp_path):

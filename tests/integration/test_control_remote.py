@@ -1,11 +1,15 @@
 """ControlNets in other processes: the same image, whichever way residuals come, whoever dies."""
 
+import os
+import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from diffusers import StableDiffusionXLControlNetPipeline
 
+from core.errors import ControlUnavailable
 from core.job import Control, Quality
 from tests.control import ControlHouse, ControlPool, some_conditions
 from tests.control_faults import Loss, Phase
@@ -15,7 +19,7 @@ from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images
 from worker.control import wire
-from worker.control.client.remote import RemoteControlNets
+from worker.control.client.remote import MOST_LOSSES, RemoteControlNets
 from worker.control.stale import Stale
 from worker.engine.engine import Engine
 
@@ -191,6 +195,75 @@ def test_a_session_that_its_worker_has_dropped_is_opened_again(house, pool, conn
     remote._send(session.peer, wire.frames(wire.End(session=session.id)))
     while not future.done():
         engine.step()
+    expected = house.stock_image(job.request, brought)
+    assert difference(future.result().images[0], expected) == 0
+
+
+def test_one_that_acts_no_more_is_not_waited_for(house, pool, connect):
+    remote = connect(patience_s=0.1)
+    engine = an_engine(house.recorder(remote))
+    early = replace(EDGES, end=0.5)
+    job = a_job(model=house.model.name, steps=4, controls=(early,))
+    brought = some_conditions(1)
+    future = engine.add(job, None, brought)
+    while not engine.running or engine.running[0].step < 2:
+        engine.step()
+    pool.is_away = True
+    [session] = remote._sessions.values()
+    remote._lose(session.peer)
+    while not future.done():
+        engine.step()
+    pool.is_away = False
+    expected = house.stock_image(job.request, brought)
+    assert difference(future.result().images[0], expected) == 0
+
+
+def test_one_that_begins_and_ends_between_two_steps_is_not_asked_for(house, pool, connect):
+    pool.is_away = True
+    never = replace(EDGES, start=0.3, end=0.4)
+    job, plain = (
+        a_job(name, model=house.model.name, steps=4, controls=controls)
+        for name, controls in {"steered": (never,), "plain": ()}.items()
+    )
+    recorder = house.recorder(connect(patience_s=0.1))
+    made = engine_images(recorder, [(0, job)], inputs={job.id: some_conditions(1)})
+    assert difference(made[job.id][0], engine_images(recorder, [(0, plain)])[plain.id][0]) == 0
+    pool.is_away = False
+
+
+def test_a_job_whose_workers_are_lost_one_after_the_other_is_given_up(pool, connect):
+    remote = connect()
+    session = remote.open(an_opening())
+    for _ in range(MOST_LOSSES):
+        while session.waits_for() is not None:
+            time.sleep(0.002)
+        remote._lose(session.peer)
+    with pytest.raises(ControlUnavailable, match="one after the other"):
+        session.waits_for()
+
+
+def test_a_worker_that_answers_late_goes_on_with_what_it_was_given_again(
+    house, connect, monkeypatch
+):
+    monkeypatch.setattr("worker.control.client.remote.ANSWER_S", 0.3)
+    pool = ControlPool(house.folder)
+    pool.start()
+    remote = RemoteControlNets(pool.offer, arena_bytes=2**24, patience_s=20.0)
+    engine = an_engine(house.recorder(remote))
+    job = a_job(model=house.model.name, controls=(EDGES,))
+    brought = some_conditions(1)
+    future = engine.add(job, None, brought)
+    while not engine.running or engine.running[0].step < 2:
+        engine.step()
+    halted = pool.in_use[0].pid
+    os.kill(halted, signal.SIGSTOP)
+    threading.Timer(1.0, os.kill, (halted, signal.SIGCONT)).start()
+    while not future.done():
+        engine.step()
+    remote.close()
+    ends = [pool.next_end() for _ in range(2)]
+    pool.close()
+    assert ends.count("its image is made, or given up") >= 1
     expected = house.stock_image(job.request, brought)
     assert difference(future.result().images[0], expected) == 0
 

@@ -6,6 +6,7 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -30,6 +31,7 @@ from worker.lora.changes import Product
 from worker.lora.mix import Lora, Mix
 from worker.parallel import split_call as halving
 from worker.parallel.link import Link
+from worker.parallel.messages import PredictionFailed
 from worker.parallel.second import Second, serve
 from worker.parallel.second_rank import Partner
 from worker.process.loading import Loading
@@ -236,6 +238,15 @@ def test_a_step_that_controlnets_fail_is_given_up_by_both(house, both, monkeypat
     monkeypatch.undo()
     assert torch.equal(both.runner.forward([sample])[0], expected)
     assert rows == [1, 1]
+
+
+def test_one_image_that_the_second_device_has_no_memory_for_is_made_by_the_first():
+    failed = PredictionFailed(reason="CUDA out of memory", is_memory=True)
+    link = SimpleNamespace(receive=lambda patience_s: (failed, []))
+    with pytest.raises(MemoryError):  # a smaller batch may do
+        halving._Exchange(link=link, told=None, is_of_one=False).answer(1.0)
+    with pytest.raises(halving._HalfFailed):  # which `predict` takes for none of its rows
+        halving._Exchange(link=link, told=None, is_of_one=True).answer(1.0)
 
 
 @pytest.mark.parametrize("fate", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "hangs"])

@@ -229,6 +229,11 @@ AnyRunner = Runner[Any]
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
 
 
+def breaks_device(error: BaseException) -> bool:
+    """Tell an error after which no later call of this process on its device could succeed."""
+    return type(error).__name__ == "AcceleratorError"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell a failed allocation, whichever library says so, from any other error."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from core.errors import EngineError, OutOfMemory
 from core.log import get_logger
-from worker.diffusion.runner import NotReady, Prediction, is_out_of_memory
+from worker.diffusion.runner import NotReady, Prediction, breaks_device, is_out_of_memory
 from worker.engine.row_caps import RowCaps
 from worker.engine.slot import Slot
 from worker.engine.stats import DENOISING
@@ -50,7 +50,7 @@ def attempt(call: Callable[[], T], doing: str) -> T | Fault:
 
 
 def _fault_of(result: Exception, doing: str) -> Fault:
-    if type(result).__name__ == "AcceleratorError":
+    if breaks_device(result):
         raise result
     is_memory = is_out_of_memory(result)
     if not is_memory and not isinstance(result, EngineError):

@@ -160,6 +160,7 @@ class ActivationLoader:
                     arriving.futures[name].set_result(self._copy(output))
             except DamagedRecording as error:
                 log.warning("recording_damaged", reason=str(error))
+                source.unlink(missing_ok=True)  # so that it is recorded anew
         for future in arriving.futures.values():
             if not future.done():
                 future.set_result(None)

@@ -76,8 +76,13 @@ class Recording:
         self.steps[position] = FlatStep.of(made)
 
     def covers(self, steps: range) -> bool:
-        """Tell whether each of some steps was recorded."""
-        return all(at in self.steps or at in self.files for at in steps)
+        """Tell whether each of some steps was recorded, and is here yet."""
+        return all(at in self.steps or self._has_file(at) for at in steps)
+
+    def _has_file(self, position: int) -> bool:
+        """Look for a file: others of this folder may have had no room for it."""
+        path = self.files.get(position)
+        return path is not None and path.exists()
 
     @property
     def fingerprint(self) -> str:

@@ -22,7 +22,7 @@ from worker.control.client.steerable import Late
 from worker.cpu.cpu_process import follow_parent
 from worker.diffusion.device import parse_device, use_host
 from worker.diffusion.forward_context import NOTHING, ForwardContext
-from worker.diffusion.runner import is_out_of_memory
+from worker.diffusion.runner import breaks_device, is_out_of_memory
 from worker.diffusion.stock import Module
 from worker.futures import tried
 from worker.parallel.conditions import read
@@ -117,7 +117,7 @@ class SecondRank:
         made = tried(partial(self._runner.compute, latents, step.times, told, context))
         if not isinstance(made, Exception):
             self._link.send(Predicted(), [made])
-        elif isinstance(made, LinkLost) or type(made).__name__ == "AcceleratorError":
+        elif isinstance(made, LinkLost) or breaks_device(made):
             raise made  # no later step could succeed: the first rank starts another process
         else:
             self._fail(made)
@@ -125,8 +125,10 @@ class SecondRank:
     def _fail(self, error: Exception) -> None:
         if self._awaits_residuals:
             self._link.receive()  # nobody takes them
-        reason = f"{type(error).__name__}: {error}"
-        self._link.send(PredictionFailed(reason=reason, is_memory=is_out_of_memory(error)))
+        reason, is_memory = f"{type(error).__name__}: {error}", is_out_of_memory(error)
+        self._link.send(PredictionFailed(reason=reason, is_memory=is_memory))
+        if is_memory:
+            self._runner.trim()
 
     def _take(self) -> Sequence[RowResiduals]:
         """Wait for the residuals of the step at hand."""

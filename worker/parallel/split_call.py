@@ -70,7 +70,8 @@ class Halving:
         try:
             if self._briefing is None or self._briefing.link is not link:
                 self._briefing = Briefing(link, self._packing)
-            exchange = _Exchange(link=link, told=self._briefing.tell(packed, halves))
+            told = self._briefing.tell(packed, halves)
+            exchange = _Exchange(link=link, told=told, is_of_one=len(samples) == 1)
             return self._predict(exchange, samples, latents, times)
         except LinkLost as error:
             self._briefing = None
@@ -113,6 +114,7 @@ class _Exchange:
 
     link: Link
     told: Told
+    is_of_one: bool  #: whether the batch cannot be any smaller
     _awaits_residuals: bool = field(default=False, init=False)
 
     def ask(self, latents: Tensor, times: Sequence[float], is_steered: bool) -> None:
@@ -151,11 +153,11 @@ class _Exchange:
 
         Raises:
             LinkLost, _HalfFailed: the second rank is gone, or could not make it.
-            MemoryError: its device has too little; a smaller batch may do.
+            MemoryError: its device has too little, and a smaller batch may do.
         """
         message, tensors = self.link.receive(patience_s)
         if not isinstance(message, PredictionFailed):
             return tensors[0]
-        if message.is_memory:
+        if message.is_memory and not self.is_of_one:
             raise MemoryError(f"the second device: {message.reason}")
         raise _HalfFailed(message.reason)

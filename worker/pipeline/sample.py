@@ -144,7 +144,8 @@ class UNetSample(Sample):
             return "its LoRAs"
         if not self.controls:
             return None
-        waits = (steered.session.waits_for() for steered in self.controls)
+        acting = [each for each in self.controls if self.sampler.position < each.steps.stop]
+        waits = [steered.session.waits_for() for steered in acting]  # each looks after its own
         return next((what for what in waits if what is not None), None)
 
     def let_down(self, reason: str) -> EngineError:

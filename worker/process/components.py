@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from catalog.catalogue import Catalogue
+from catalog.watch import LoadedWeights
 from core.boards.cost import Cost
 from core.errors import ConfigurationError, Unavailable
 from core.log import get_logger
@@ -100,6 +101,7 @@ class Components:
             on_left=lambda ticket: self.executor.note_left(ticket.job.id),
         )
         self.images = Images(settings)
+        self.weights = LoadedWeights(settings.models_dir)
         self.loading = Loading(
             settings,
             offer_by(celery, self.redis),
@@ -304,6 +306,7 @@ class Components:
         return self.needs.images(model, pixels, self.residency.held, self.memory_gib)
 
     def _note_weights(self, model: Model, weights: str) -> None:
+        self.weights.note(model.name, weights)
         if self.measured.note_weights(model, weights):
             self.trials.forget(model.name)
 
@@ -324,7 +327,8 @@ class Components:
     def _look_around(self) -> Collection[str]:
         """See what has become of the models folder, and what other workers have measured."""
         change = self.models.refresh()
-        others = (*change.removed, *change.changed)
+        replaced = self.weights.replaced(self.residency.held)
+        others = {*change.removed, *change.changed, *replaced}
         for name in others:
             self.trials.forget(name)
             self.measured.forget(name)

@@ -28,6 +28,8 @@ log = get_logger(__name__)
 PING_S = 0.1
 #: A worker that is there and has not answered after so long has come to a halt.
 ANSWER_S = 60.0
+#: A session whose workers are lost so often before they give it anything may be what ends them.
+MOST_LOSSES = 3
 
 
 class RemoteControlNets:
@@ -119,6 +121,7 @@ class RemoteControlNets:
         if session.peer is not None:
             self._landing.leave(session)
             self._send(session.peer, wire.frames(wire.End(session=session.id)))
+        session.asked, session.answers = {}, {}  # who holds the image yet holds none of these
 
     def close(self) -> None:
         """Let all workers go."""
@@ -150,7 +153,7 @@ class RemoteControlNets:
             if session.peer is None:
                 raise NotReady("the ControlNet worker of this job is lost")
             if time.monotonic() - began > ANSWER_S:
-                self._lose(session.peer)
+                self._leave(session.peer)
                 continue
             self._socket.poll(int(1000 * PING_S))
             self._receive_all()
@@ -171,9 +174,9 @@ class RemoteControlNets:
         match message:
             case wire.Taken() if session is not None and not session.workers:
                 session.taker = peer
-            case wire.Ready() if session is not None and session.peer in (peer, None):
+            case wire.Ready() if session is not None and session.peer is None:
                 self._begin(session, peer)
-            case wire.Ready():
+            case wire.Ready() if session is None or session.peer != peer:
                 self._send(peer, wire.frames(wire.End(session=message.session)))
             case wire.Answer() if session is not None and session.peer == peer:
                 self._take(session, message, data)
@@ -182,6 +185,8 @@ class RemoteControlNets:
                 self._reopen(session)
             case wire.SessionGone():
                 self._landing.free(message.session)
+                if session is not None and session.taker == peer:
+                    session.taker = None  # it cannot have what it took: it is offered again
             case wire.Failed() if session is not None and session.peer in (peer, None):
                 session.error = EngineError(message.reason)
 
@@ -216,6 +221,7 @@ class RemoteControlNets:
             return
         if self._landing.take(session, ask, answer, data).is_whole:
             del session.asked[answer.position]
+            session.num_losses = 0
         if session.last is not None and session.last.position == answer.position:
             session.last.note_answer(answer.held_s)
 
@@ -242,6 +248,13 @@ class RemoteControlNets:
         except zmq.ZMQError:  # it is not connected any more
             self._lose(peer)
 
+    def _leave(self, peer: bytes) -> None:
+        """Take the sessions of a worker that is connected, and does not answer, elsewhere."""
+        left = [session.id for session in self._sessions.values() if session.peer == peer]
+        self._lose(peer)
+        for each in left:
+            self._send(peer, wire.frames(wire.End(session=each)))
+
     def _lose(self, peer: bytes) -> None:
         """Offer the sessions of a worker again, and let it write where nobody reads."""
         self._lags.pop(peer, None)
@@ -251,6 +264,11 @@ class RemoteControlNets:
         log.warning("control_worker_lost", sessions=len(lost))
         self._landing.abandon()
         for session in lost:
+            session.num_losses += 1
+            if session.num_losses >= MOST_LOSSES:
+                session.error = ControlUnavailable(
+                    f"{MOST_LOSSES} ControlNet workers were lost with this job, one after the other"
+                )
             self._reopen(session)
 
     def _reopen(self, session: RemoteSession) -> None:

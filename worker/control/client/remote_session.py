@@ -33,7 +33,6 @@ class StepTiming:
     position: int  #: of the schedule
     at: float  #: monotonic s
     is_first: bool  #: of its session: its residuals may have had no place yet
-    waited_s: float = 0.0  #: by the base model
     lost_s: float = 0.0  #: of that, neither computing nor waiting for others on the other side
     held_s: float = 0.0  #: by the ControlNet worker, from the ask to its last answer
     transfer_s: float = 0.0  #: of what that answer took beside that
@@ -45,7 +44,6 @@ class StepTiming:
 
     def note_wait(self, seconds: float) -> None:
         """Note that the base model has waited for what came last."""
-        self.waited_s += seconds
         self.lost_s += min(seconds, self.transfer_s)
 
 
@@ -61,6 +59,7 @@ class RemoteSession:
     peer: bytes | None = None  #: the worker that has it
     offered_at: float = 0.0  #: monotonic s, last time
     num_offers: int = 0  #: since it was last taken
+    num_losses: int = 0  #: of workers that had it, since it last got residuals
     error: EngineError | None = None  #: why there is no hope
     asked: dict[int, StepQuery] = field(
         default_factory=dict

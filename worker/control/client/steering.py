@@ -97,16 +97,19 @@ class Steering:
         """
         self._late = self._late or self._how.late(self._model)
         begun: list[Steered] = []
+        own = range(sampler.position, sampler.num_steps)
         with ExitStack() as undo:
             for use in uses_of(request.controls, seen, fuses=self._how.fuses):
+                steps = _steps(use.controls[0], own)
+                if not steps:  # it begins and ends between two steps
+                    continue
                 opening = use.opening(self._tell, conditioning)
-                own = range(sampler.position, sampler.num_steps)
                 rows = len(opening.text)
                 is_divided = is_halved and rows > 1 and not use.controls[0].is_adapter
                 for row in range(rows) if is_divided else [None]:
                     session = self._controlnets.open(opening if row is None else opening.of(row))
                     undo.callback(session.close)
-                    steered = self._begin(use, session, own, request, full)
+                    steered = self._begin(use, session, steps, request, full)
                     steered.row = row
                     begun.append(steered)
             undo.pop_all()
@@ -116,21 +119,18 @@ class Steering:
         self,
         use: SessionControls,
         session: Session,
-        own: range,
+        steps: range,
         request: JobRequest,
         full: Container[int] | None,
     ) -> Steered:
-        """Say when one ControlNet acts; `own`: the steps of the image."""
-        first = use.controls[0]
-        if not first.is_adapter:
-            steps = _steps(first, own)
+        """Say how one ControlNet acts; `steps`: those of the image that it acts at."""
+        if not use.controls[0].is_adapter:
             held = frozenset() if full is None else _held(steps, full)
             stale = self._is_stale(request)
             return Steered(session=session, scale=use.scale, steps=steps, is_stale=stale, held=held)
         if not self._has_features:
             hook_encoder(self._model)
             self._has_features = True
-        steps = own[: int(len(own) * first.end)]
         return Steered(
             session=session,
             scale=use.scale,
@@ -219,7 +219,9 @@ def _by_rows(
 
 
 def _steps(control: Control, steps: range) -> range:
-    """Say at which of an image's steps a ControlNet acts, as the stock pipelines do."""
+    """Say at which of an image's steps one acts, as the stock pipelines do."""
+    if control.is_adapter:
+        return steps[: int(len(steps) * control.end)]
     acting = [
         step
         for number, step in enumerate(steps)

@@ -29,6 +29,7 @@ class Hosted:
     offer: Offer
     network: Network | None  #: None if it cannot be had
     ended: str = ""  #: why it is over
+    is_for_others: bool = False  #: whether another worker may have what this one cannot
     since: float = field(default_factory=time.monotonic)
     begun: Begun | None = None
     over: threading.Event = field(default_factory=threading.Event)

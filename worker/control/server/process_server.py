@@ -1,5 +1,6 @@
 """Per-process ControlNet server for Celery tasks, with loading of ControlNets."""
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -25,6 +26,9 @@ from worker.diffusion.device import parse_dtype, use_host
 from worker.diffusion.loading.pipelines import import_controlnets
 from worker.trials.device_defaults import settled
 
+#: Exit status of a process whose device computes no more: start me again.
+BROKEN_DEVICE = 70
+
 _server: ControlServer | None = None
 
 
@@ -42,6 +46,7 @@ def start(settings: Settings) -> None:
         residents,
         max_rows=settings.max_rows,
         is_stale=partial(is_stale, connect_sync(settings.redis_url)),
+        die=partial(os._exit, BROKEN_DEVICE),
     )
     _server.start()
     import_controlnets()

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
+from typing import TypeVar
 
 import zmq
 from torch import Tensor
 
-from core.errors import AtelierError
+from core.errors import AtelierError, ObjectsUnavailable
 from core.log import get_logger, log_errors
 from worker.control import wire
 from worker.control.link import Context, choose
@@ -23,9 +24,12 @@ from worker.control.server.network import ControlStep, Network
 from worker.control.server.peers import Hosted, Peer
 from worker.control.server.step_batching import StepQueue, WaitingStep
 from worker.control.session import Opening
+from worker.diffusion.runner import breaks_device
 from worker.futures import tried
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 #: How often is looked for sessions that nobody begins.
 _TICK_MS = 500
@@ -41,10 +45,15 @@ class ControlServer:
         *,
         max_rows: int,
         is_stale: Callable[[Offer], bool] = lambda offer: False,
+        die: Callable[[], object] = lambda: None,
     ) -> None:
-        """Prepare; `is_stale` tells which offers have been made again since."""
+        """Prepare; `is_stale` tells which offers have been made again since.
+
+        `die` ends this process: its device can compute nothing more, and others take its sessions.
+        """
         self._residents = residents
         self._is_stale = is_stale
+        self._die = die
         self._context: Context = zmq.Context()
         self._wake = self._context.socket(zmq.PULL)
         self._wake.bind(_WAKE)
@@ -75,15 +84,24 @@ class ControlServer:
         if self._is_stale(offer):  # for it nothing is loaded, and nobody is told that it is taken
             return "it has been offered again since"
         self._pass_on(offer)
-        network = tried(partial(self._residents.take, offer.controlnet))
+        network = self._tried(partial(self._residents.take, offer.controlnet))
         if isinstance(network, Exception):
             reason = str(network) if isinstance(network, AtelierError) else repr(network)
-            self._host(Hosted(offer=offer, network=None, ended=reason))
+            is_for_others = isinstance(network, ObjectsUnavailable)
+            self._host(Hosted(offer=offer, network=None, ended=reason, is_for_others=is_for_others))
             raise network
         try:
             return self._host(Hosted(offer=offer, network=network))
         finally:
             self._residents.release(offer.controlnet)
+
+    def _tried(self, call: Callable[[], T]) -> T | Exception:
+        """Give what a call returns or raises, unless nothing can be computed here any more."""
+        result = tried(call)
+        if isinstance(result, Exception) and breaks_device(result):
+            log.critical("device_unusable", exc_info=result)
+            self._die()
+        return result
 
     def _host(self, hosted: Hosted) -> str:
         self._pass_on(hosted)
@@ -142,14 +160,14 @@ class ControlServer:
             hosted.end(str(error))
             return
         if hosted.network is None:
-            peer.send(wire.Failed(session=offer.session, reason=hosted.ended))
+            peer.send(_refusal(hosted))
             hosted.over.set()
             return
         if offer.session in peer.sessions:  # it was offered again while its ControlNet was loaded
             hosted.end("this worker has it already")
-            return
-        peer.sessions[offer.session] = hosted
-        peer.send(wire.Ready(session=offer.session))
+        else:
+            peer.sessions[offer.session] = hosted
+        peer.send(wire.Ready(session=offer.session))  # or it was offered again for want of answers
 
     def _peer(self, endpoint: str) -> Peer:
         if endpoint not in self._peers:
@@ -191,7 +209,7 @@ class ControlServer:
                 for (name, of), frame in zip(message.added.items(), added, strict=True)
             },
         )
-        begun = tried(partial(hosted.network.begin, opening))
+        begun = self._tried(partial(hosted.network.begin, opening))
         if isinstance(begun, Exception):
             self._fail(peer, hosted, begun)
         else:
@@ -218,7 +236,7 @@ class ControlServer:
                 asked.answer(residuals)
 
         steps = [asked.step for asked in together]
-        computed = tried(partial(together[0].network.residuals, steps, answer))
+        computed = self._tried(partial(together[0].network.residuals, steps, answer))
         if not isinstance(computed, Exception):
             return
         if len(together) == 1:
@@ -231,3 +249,11 @@ class ControlServer:
         log.error("control_session_failed", reason=reason)
         peer.send(wire.Failed(session=hosted.offer.session, reason=reason))
         peer.end(hosted, reason)
+
+
+def _refusal(hosted: Hosted) -> wire.ToBase:
+    """Say that a session cannot be had here; where others may have it, that it is offered again."""
+    session = hosted.offer.session
+    if hosted.is_for_others:
+        return wire.SessionGone(session=session)
+    return wire.Failed(session=session, reason=hosted.ended)

@@ -37,6 +37,15 @@ def test_each_step_comes_as_it_was_recorded(recording, where):
             assert torch.equal(outputs[name], expected)
 
 
+def test_a_damaged_step_is_computed_and_recorded_anew(recording):
+    path = recording.files[0]
+    path.write_bytes(path.read_bytes()[:-1])
+    kept = Recording(files=recording.files)
+    assert kept.covers(range(3))
+    assert "up" not in a_feed(kept).at(0)
+    assert not kept.covers(range(3))
+
+
 def test_blocks_that_are_not_chosen_are_not_loaded(recording):
     for source in (recording, Recording(files=recording.files)):
         outputs = a_feed(source, names=["down"]).at(0)

@@ -33,6 +33,13 @@ def test_a_recording_is_told_by_the_last_block_of_its_last_step_wherever_that_is
     assert recording(0, 1, seed=1).fingerprint != made.fingerprint
 
 
+def test_a_file_that_others_had_no_room_for_was_never_recorded(tmp_path) -> None:
+    kept = written(recording(0, 1), tmp_path, 1)
+    assert kept.covers(range(2))
+    kept.files[1].unlink()
+    assert kept.covers(range(1)) and not kept.covers(range(2))
+
+
 def test_what_cannot_be_read_has_no_fingerprint(tmp_path) -> None:
     assert Recording().fingerprint == ""
     assert Recording(steps={1: recording(1).steps[1]}).fingerprint
