@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import typer
 
-from bench.instances import Kind, draw
+from bench.parts.instances import Kind, draw
 from bench.parts.report import (
     Figure,
     Instant,

@@ -31,9 +31,8 @@ from core.levels.schedule import SCHEDULE_STEPS
 from core.model import Model
 from core.placement import Placement
 from core.settings import Settings
-from worker.cpu import store_images as storing
 from worker.cpu.inputs import read_start
-from worker.cpu.store_images import Parcel
+from worker.cpu.store_images import Parcel, open_store, put_latents, store_images
 from worker.diffusion.runner import Pixels
 from worker.engine.engine import Engine
 from worker.engine.slot import JobImages
@@ -49,7 +48,7 @@ READ_S = 10.0
 
 
 class Subject:
-    """One model, and the store that `storing` has opened."""
+    """One model, and the store that was opened."""
 
     def __init__(self, folder: Path) -> None:
         model = msgspec.json.decode((folder / "atelier.json").read_bytes(), type=Model)
@@ -104,13 +103,13 @@ class Making:
 
 def save(job: Job, pixels: Pixels) -> None:
     """Encode and store one image."""
-    storing.store_images(Parcel(prefix=f"bench/{job.id}", images=[pixels], seeds=[0]))
+    store_images(Parcel(prefix=f"bench/{job.id}", images=[pixels], seeds=[0]))
 
 
 def leave(job: Job, made: JobImages) -> None:
     """Store the latents of an image for others, as it is done after its delivery."""
     for skip, kept in made.left.items():
-        storing.put_latents(latents_key(job.tenant, job.id, skip), kept.write())
+        put_latents(latents_key(job.tenant, job.id, skip), kept.write())
 
 
 def starting_from(lender: Job, skip: int) -> Placement:
@@ -209,7 +208,7 @@ def main(
     """Measure images that skip steps. Example: `python -m bench.approximate --quick`."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="atelier-approximate-") as folder:
-        storing.start(Settings(data_dir=Path(folder), url_secret=SecretStr("of the bench")))
+        open_store(Settings(data_dir=Path(folder), url_secret=SecretStr("of the bench")))
         found = measure(Subject(model), 2 if quick else 6)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread", model.name)
     raise SystemExit(finish("approximate", figures(found), where=where, is_json=as_json))

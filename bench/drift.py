@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 import typer
 
 from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
-from bench.shifting import Images, Outcome, Service, outcome_of, quality_at
+from bench.parts.shifting import Images, Outcome, Service, outcome_of, quality_at
 from catalog.models import read_models
 from classifier.encoder.encoder import SentenceEncoder
 from classifier.encoder.installed import open_encoder
@@ -100,7 +100,6 @@ class Live:
             self._board,
             self._scores,
             lead=MemoryLeadership(MemoryStore(), "retrain", "bench", 3600.0),
-            files=files,
             school=lambda: TrainingData(encoder, files, shipped),
         )
 

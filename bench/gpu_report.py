@@ -76,24 +76,37 @@ PARTS = (
 def main(
     dry: bool = typer.Option(False, help="Tiny models on a CPU; every part takes what it takes."),
     only: list[str] = typer.Option([], help="Titles of parts; all of them otherwise."),
+    quick: bool = typer.Option(False, help="The first part alone, if none is named."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object, beside the report."),
     to: Path = typer.Option(ROOT / "docs", help="A folder for the report."),
 ) -> None:
     """Measure on a GPU. Example: `python -m bench.gpu_report --dry --to bench-samples`."""
-    console = Console(stderr=True, soft_wrap=True)
+    console = Console(stderr=True, soft_wrap=True, quiet=as_json)
     if problem := needs.packages() or (None if dry else needs.device()):
         raise SystemExit(problem)
-    if unknown := set(only) - {part.title for part in PARTS}:
-        raise typer.BadParameter(f"no part is called {', '.join(sorted(unknown))}")
+    parts = chosen(only, is_quick=quick)
     no_compiler = None if dry else needs.compiler()
     if no_compiler:
         console.print(f"Nothing is compiled: {no_compiler}")
-    parts = [part for part in PARTS if not only or part.title in only]
     where = machine(*_versions(), "CPU: a dry run" if dry else _gpu())
     outcomes: list[Outcome] = []
     for outcome in run_all(parts, console, no_compiler, is_dry=dry):
         outcomes.append(outcome)
         console.print(f"Written: {write(outcomes, where, to, is_dry=dry)}")
-    raise SystemExit(finish("gpu_report", _named(outcomes), where=where, is_json=False))
+    raise SystemExit(finish("gpu_report", _named(outcomes), where=where, is_json=as_json))
+
+
+def chosen(titles: Sequence[str], *, is_quick: bool) -> Sequence[Part]:
+    """Choose parts by their titles; where none is named all, or the first for a quick run.
+
+    Raises:
+        typer.BadParameter: no part is called so.
+    """
+    if unknown := set(titles) - {part.title for part in PARTS}:
+        raise typer.BadParameter(f"no part is called {', '.join(sorted(unknown))}")
+    if not titles:
+        return PARTS[:1] if is_quick else PARTS
+    return [part for part in PARTS if part.title in titles]
 
 
 def run_all(

@@ -27,8 +27,8 @@ from core.model import Model
 from worker.diffusion.runner import Pixels
 from worker.families.load import load
 from worker.families.sdxl import SdxlRunner
-from worker.parallel.second import Second
-from worker.parallel.second_rank import Partner
+from worker.parallel.rank_process import RankSpec
+from worker.parallel.second_rank import SecondRank
 
 SIDE = 128
 SEED = 7
@@ -57,21 +57,21 @@ def speed(folder: Path, steps: int, rounds: int) -> dict[str, Figure]:
     one, two = (
         SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32) for _ in range(2)
     )
-    held = Second(load=load, folder=folder, model=model, device="cpu", dtype="float32", threads=1)
-    partner = Partner(held, "cpu")
+    spec = RankSpec(load=load, folder=folder, model=model, device="cpu", dtype="float32", threads=1)
+    second = SecondRank(spec, "cpu")
     base, *others = sorted(os.sched_getaffinity(0))
     try:
-        partner.start()
-        second = psutil.Process(partner.pid)
-        second.cpu_affinity(others or [base])
-        two.share(partner)
+        second.start()
+        process = psutil.Process(second.pid)
+        process.cpu_affinity(others or [base])
+        two.share(second)
         with on_cores([base]):
             for runner in (one, two):
-                make(runner, 2, second)  # warms up
-            pairs = [(make(one, steps, second), make(two, steps, second)) for _ in range(rounds)]
-        assert partner.link is not None, "the second rank died: nothing was measured"
+                make(runner, 2, process)  # warms up
+            pairs = [(make(one, steps, process), make(two, steps, process)) for _ in range(rounds)]
+        assert second.link is not None, "the second rank died: nothing was measured"
     finally:
-        partner.close()
+        second.close()
     far = max(np.abs(a.pixels.astype(int) - b.pixels).max() for a, b in pairs)
     return {
         "cores": plain(1 + len(others), ""),

@@ -33,7 +33,7 @@ from worker.cpu.image_states import newest
 from worker.diffusion.image_state import ImageState, read_state
 from worker.engine.slot import Slot
 from worker.jobs.images import Images
-from worker.jobs.states import StateKeeper
+from worker.jobs.states import StateWriter
 
 EVERY = Settings.model_fields["state_steps"].default
 #: Bars: mean steps that a kill costs, how far the image may differ, what keeping may cost, and the
@@ -60,19 +60,19 @@ def keeping(settings: Settings, costs: Costs) -> Iterator[Callable[[Sequence[Slo
     """Keep states as a worker does; for `on_step`."""
     images = Images(settings)
     images.warm_up()
-    keeper = StateKeeper(store=images, identify=identify, every=settings.state_steps)
-    keeper.start()
+    writer = StateWriter(store=images, identify=identify, every=settings.state_steps)
+    writer.start()
 
     def on_step(batch: Sequence[Slot], step_s: float) -> None:
         began = time.perf_counter()
-        keeper.note(batch, step_s)
+        writer.note(batch, step_s)
         costs.copies_s += time.perf_counter() - began
         costs.steps_s += step_s
 
     try:
         yield on_step
     finally:
-        keeper.close()
+        writer.close()
         images.close()
 
 

@@ -29,6 +29,8 @@ from bench.soaking.steady_load import Counts, ask_steadily, find_capacity
 
 LOAD, EVERY_S, LOOK_S = 0.8, 60.0, 5.0
 CAPACITY_S = 30.0
+#: Minutes of a soak that shows no more than that it works.
+SHORTEST = 4.0
 #: A job is kept for so long; a soak that is shorter keeps it for a quarter of itself.
 KEPT_S = 300.0
 #: What may be more in the last quarter: noise of a heap, and what load fluctuates.
@@ -138,11 +140,13 @@ def _quarters(seen: Sequence[Footprint], read: Read) -> tuple[float, float] | No
 
 
 def main(
-    minutes: float = typer.Option(60.0, min=4.0, help="How long."),
+    minutes: float = typer.Option(60.0, min=SHORTEST, help="How long."),
+    quick: bool = typer.Option(False, help=f"{SHORTEST:.0f} minutes: too short for what grows."),
     seed: int = typer.Option(0, help="Of load and faults."),
     as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
 ) -> None:
     """Load, disturb and watch a service for long. Example: `python -m bench.soak --minutes 8`."""
+    minutes = SHORTEST if quick else minutes
     kept_s = min(KEPT_S, 15.0 * minutes)
     with tempfile.TemporaryDirectory(prefix="atelier-soak-") as folder:
         env = {"ATELIER_RETENTION_S": str(kept_s), "ATELIER_LATENTS_TTL_S": str(kept_s)}

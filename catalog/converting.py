@@ -11,7 +11,7 @@ from typing import Protocol
 from catalog.adding import add_folder, aside, check_free, place_made, plan_folder
 from catalog.adding_upscalers import add_upscaler, planned_upscaler
 from catalog.description.distilled import habit_of
-from catalog.description.folder import GIB, Description, check_name
+from catalog.description.folder import GIB, Description, check_name, written_at
 from catalog.description.pipelines import FAMILY_OF
 from catalog.description.single_file import Checkpoint, recognise
 from catalog.description.upscaler_folder import holds_upscaler
@@ -78,6 +78,7 @@ def planned_file(
         variant=None,
         distilled=found.distilled,
         scheduler="as its kind of model has",
+        written_at=written_at(file),
     )
     return ReadModel(model=model, description=described)
 

@@ -1,7 +1,8 @@
 """File format of labels: qualities of judged images, one prompt a line."""
 
 import gzip
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -170,6 +171,15 @@ def read_labels(path: Path) -> Labels:
         known = msgspec.json.decode(head, type=_Head)
         read = msgspec.json.Decoder(_Line).decode
         judged = [(line.prompt, line.quality) for line in map(read, lines)]
+        _check_levels(known.levels, [quality.keys() for _, quality in judged])
         return labels_of(known.levels, judged, known.origin, known.weight)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zlib.error) as error:
         raise ConfigurationError(f"{path}: no labels: {error}") from error
+
+
+def _check_levels(known: Sequence[str], named: Sequence[Set[str]]) -> None:
+    """Refuse levels that the first line does not list. Raises: ValueError with the line."""
+    for number, levels in enumerate(named, start=2):
+        if unknown := sorted(levels - set(known)):
+            have = ", ".join(known)
+            raise ValueError(f"line {number}: level {unknown[0]!r} is none of line 1: {have}")

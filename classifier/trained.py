@@ -1,5 +1,6 @@
 """The trained classifier: its two-file folder format and inference."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ class Card:
     origin: Origin  #: of the labels it was trained on
     labels: int = 0  #: it was trained on: judged images, or what teachers expect
     figures: Mapping[str, float] = field(default_factory=dict)  #: on prompts it never saw
+    digest: str = ""  #: of its heads; '' where an older release trained it
 
 
 class TrainedClassifier:
@@ -81,7 +83,8 @@ def save_classifier(folder: Path, card: Card, heads: Heads) -> None:
     tensors = {name: np.ascontiguousarray(each) for name, each in asdict(heads).items()}
     save_file(tensors, folder / HEADS)
     (folder / HEADS).chmod(0o644)  # the library lets nobody else read it
-    _write_card(folder, card)
+    digest = hashlib.sha256((folder / HEADS).read_bytes()).hexdigest()[:16]
+    _write_card(folder, replace(card, digest=digest))
 
 
 def note_figures(folder: Path, figures: Mapping[str, float]) -> Card:

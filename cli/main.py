@@ -36,6 +36,7 @@ from loadgen.main import app as load_app
 
 app = typer.Typer(
     help="Prompts in, image URLs out: run the service, ask it for images, put it under load.",
+    epilog='Example: atelier submit "a red circle" --out circle.png',
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -9,6 +9,8 @@ from core.latents import LatentKey, Start
 from core.levels.approximation import EXACT, Approximation
 from core.levels.level import Level, exact_level
 
+CPU_QUEUE = "cpu"  #: ordinary tasks, served by workers without a model
+
 _OWN = "@"  #: divides a model from the worker whose own queue it is; no model has it in its name
 
 

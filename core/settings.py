@@ -6,7 +6,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PositiveFloat, SecretStr, ValidationError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PositiveFloat,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,6 +32,9 @@ PROFILE = "profile.json"  #: what `atelier profile` writes, in `data_dir` or bes
 CLASSIFIER = "classifier"  #: what `atelier train-classifier` writes, at the same places
 
 AUTO = "auto"  #: as the device is
+
+#: What structlog, the standard library and Celery all know.
+LOG_LEVELS = "debug|info|warning|warn|error|critical|notset"
 
 Cosine = Annotated[float, Field(ge=-1, le=1)]
 
@@ -65,17 +76,20 @@ class Settings(BaseSettings):
         extra="ignore",
     )
 
+    # cells
     #: In which cell of several this process works: ids that it makes begin with the name, so that a
     #: router finds them (docs/cells.md). Empty: there are no cells.
     cell: str = Field(default="", pattern=f"^({CELL})?$")
     cells_file: Path | None = None  #: of `python -m run.router`: where the cells are
-    router_host: str = "127.0.0.1"
-    router_port: int = Field(default=8080, ge=0, le=65535)
+    router_host: str = "127.0.0.1"  #: where `python -m run.router` listens
+    router_port: int = Field(default=8080, ge=0, le=65535)  #: its port
 
     # stores
     #: A server (`redis://`, `rediss://`, `valkey://`), or sentinels that know which server leads:
     #: `sentinel://user:password@host:26379,host:26379/0?service=atelier`; docs/failover.md
     redis_url: str = Field(default="redis://127.0.0.1:6379/0", repr=False)
+    #: When a job is accepted: `relaxed`, once the leading server has it; `strict`, once it outlives
+    #: that one (docs/failover.md)
     durability: Durability = Durability.RELAXED
     #: `amqp://user:password@host/vhost` of RabbitMQ, over whose quorum queues workers are rung then
     #: (docs/broker.md); empty: over the store
@@ -83,24 +97,27 @@ class Settings(BaseSettings):
     #: `postgresql://user:password@host/database`, or `sqlite:///FILE` on one machine: there go jobs
     #: that ended `archive_after_s` ago; empty: they stay in the store (docs/operations.md)
     archive_url: SecretStr = SecretStr("")
-    archive_after_s: float = Field(default=600, ge=60)
+    archive_after_s: float = Field(default=600, ge=60)  #: after its end a job goes there
+    #: Where images, uploads and recordings are kept: `directory`, below `data_dir`, or `s3`
     object_backend: ObjectBackend = ObjectBackend.DIRECTORY
     data_dir: Path = Path("data")  #: objects of the directory backend, embedded server files
-    s3_endpoint: str = "127.0.0.1:9000"
-    s3_access_key: str = Field(default="", repr=False)
-    s3_secret_key: SecretStr = SecretStr("")
-    s3_bucket: str = "atelier"
-    s3_is_secure: bool = False
-    url_secret: SecretStr = SecretStr("")  #: signs file URLs; shared by api and workers
-    url_ttl_s: int = Field(default=3600, ge=1, le=7 * 24 * 3600)
+    s3_endpoint: str = "127.0.0.1:9000"  #: host and port, by which clients reach it as well
+    s3_access_key: str = Field(default="", repr=False)  #: of who may read and write the bucket
+    s3_secret_key: SecretStr = SecretStr("")  #: of the same
+    s3_bucket: str = "atelier"  #: is made at the first write, if there is none
+    s3_is_secure: bool = False  #: by https
+    url_secret: SecretStr = SecretStr("")  #: signs file URLs, unless S3 does; of api and workers
+    url_ttl_s: int = Field(default=3600, ge=1, le=7 * 24 * 3600)  #: for so long a URL is valid
+    #: Where prompts are found whose latents others start from: `embedded`, a folder that one
+    #: scheduler alone may open, or `server`, a Qdrant that several share
     vectors: VectorBackend = VectorBackend.EMBEDDED
-    qdrant_url: str = "http://127.0.0.1:6333"
-    qdrant_api_key: SecretStr = SecretStr("")
+    qdrant_url: str = "http://127.0.0.1:6333"  #: of that server
+    qdrant_api_key: SecretStr = SecretStr("")  #: that it asks for
     models_dir: Path = Path("zoo/weights")  #: one stock folder a model, or a link to one
 
     # http
-    api_host: str = "127.0.0.1"  #: anything beyond loopback needs keys
-    api_port: int = Field(default=8000, ge=0, le=65535)
+    api_host: str = "127.0.0.1"  #: where `python -m run.api` listens: beyond loopback it needs keys
+    api_port: int = Field(default=8000, ge=0, le=65535)  #: its port
     public_url: str = "http://127.0.0.1:8000"  #: what clients call the api
     tenant_weights: dict[
         str, PositiveFloat
@@ -117,8 +134,9 @@ class Settings(BaseSettings):
     #: Keys of those who make keys, add and remove models, and see fleet and plan. With `api_keys`
     #: and none of these nobody may; without any keys whoever is on this machine.
     operator_keys: tuple[str, ...] = Field(default=(), repr=False)
+    #: of a request; files of LoRAs and ControlNets have limits of their own below
     max_body_bytes: int = Field(default=8 * 2**20, ge=1, le=64 * 2**20)
-    max_prompt_chars: int = Field(default=2000, ge=1, le=100_000)
+    max_prompt_chars: int = Field(default=2000, ge=1, le=100_000)  #: of each prompt of a job
     max_queue: int = 10_000  #: jobs waiting on one queue before 429; also of the scheduler
     #: A job that would take more than so many times its SLO is refused (429), unless nothing is
     #: before it, it has a deadline, or its priority is `batch`; docs/promises.md
@@ -127,21 +145,22 @@ class Settings(BaseSettings):
     max_controls: int = Field(default=3, ge=0, le=16)  #: ControlNets of one job
     max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding
     max_uploads: int = 10_000  #: of each kind that one tenant may keep
-    max_lora_bytes: int = 512 * 2**20
-    max_controlnet_bytes: int = 3 * 2**30  #: one of SDXL has 2.5 GB in half precision
+    max_lora_bytes: int = 512 * 2**20  #: of one file
+    max_controlnet_bytes: int = 3 * 2**30  #: likewise: one of SDXL has 2.5 GB in half precision
     max_applications: int = Field(default=20, ge=0)  #: of one tenant: each makes plans take longer
     fetch_allow_private: bool = False  #: images from private hosts: tests and closed networks only
     fetch_timeout_s: float = 10.0  #: for an image of a request; it may be `max_body_bytes` large
 
     # scheduler
-    scheduler_url: str = "http://127.0.0.1:8001"
+    scheduler_url: str = "http://127.0.0.1:8001"  #: where api and upkeep ask for places
     scheduler_host: str = "127.0.0.1"  #: where `python -m run.scheduler` listens
-    scheduler_port: int = Field(default=8001, ge=0, le=65535)
+    scheduler_port: int = Field(default=8001, ge=0, le=65535)  #: its port
     worker_stale_s: float = Field(default=3.5, gt=0)  #: a worker silent for so long leaves the plan
     route_budget_s: float = 0.25  #: then the api routes by the last published plan
-    plan_period_s: float = 10.0
-    #: of allocation: `atelier` (all at once), or as others do it: `argus`, `pac`, `proteus`,
-    #: `infaas`, `sommelier`, `clipper-ha`, `clipper-ht`, `nirvana`; docs/adr/0002
+    plan_period_s: float = 10.0  #: between two plans, where nothing calls for one sooner
+    #: of allocation: `atelier` (all at once), `program` (what it starts from), or as others do it:
+    #: `argus`, `ac`, `pac`, `proteus`, `infaas`, `sommelier`, `clipper-ha`, `clipper-ht`,
+    #: `nirvana`; docs/adr/0002
     policy: str = "atelier"
     classifier_dir: Path | None = None  #: tells prompts apart; None: the one made here, or shipped
     classify_budget_s: float = Field(default=0.2, gt=0)  #: then a prompt is like any other
@@ -160,10 +179,13 @@ class Settings(BaseSettings):
     scorer_dir: Path | None = None  #: a CLIP model; None: `scorers/shapes` beside the models
 
     # jobs
-    lease_s: float = 15.0  #: a worker silent for so long loses its jobs
-    beat_s: float = 3.0  #: how often it renews its leases
+    #: A worker silent for so long loses its jobs: at least twice `beat_s`
+    lease_s: float = Field(default=15.0, gt=0)
+    beat_s: float = Field(default=3.0, gt=0)  #: how often it renews its leases
+    #: Workers that a job may lose by itself, and come no further, until it is buried
     max_attempts: int = 3
-    retention_s: float = 24 * 3600
+    #: A job that ended so long ago is deleted with its images: at least a minute
+    retention_s: float = Field(default=24 * 3600, ge=60)
     slo_s: float = 60.0  #: a job is promised after this long where nothing better is known
 
     # upgrades
@@ -172,8 +194,8 @@ class Settings(BaseSettings):
     upgrade_settle_s: float = Field(default=24 * 3600, ge=0)
 
     # worker
-    worker_name: str = "worker"
-    device: str = "cpu"
+    worker_name: str = "worker"  #: of its own on its host: it is `<name>@<host>` to others
+    device: str = "cpu"  #: `cpu`, `cuda`, or one of several, such as `cuda:1`
     second_device: str = ""  #: computes half of the rows of each step; empty: none; docs/adr/0016
     #: of weights; `auto`: bfloat16 on CUDA, float16 where that has none, float32 on a CPU
     dtype: str = AUTO
@@ -181,10 +203,10 @@ class Settings(BaseSettings):
     #: six tenths
     memory_gib: Gib = None
     reserved_gib: float = Field(default=0.0, ge=0)  #: of it, if `auto`: for others on this GPU
-    max_slots: int = 8
+    max_slots: int = 8  #: images that a worker makes at a time
     max_rows: int = 16  #: rows of one forward pass; guidance takes two a job
     cpu_processes: int = 1  #: for decoding uploads, PNG and storing
-    torch_threads: int = 1
+    torch_threads: int = 1  #: that compute on a CPU, of one process
     activations_gib: float = Field(default=1.0, ge=0)  #: of templates, in host memory; 0: no reuse
     activations_disk_gib: float = Field(default=4.0, ge=0)  #: below `data_dir`; 0: memory alone
     #: In the object store, by which all workers share them; 0: they do not.
@@ -194,8 +216,12 @@ class Settings(BaseSettings):
     #: that load them; the first starts with the first LoRA, another while all others are busy
     lora_processes: int = Field(default=2, ge=1)
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
-    metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off
+    #: Where a worker serves its histograms; 0 switches it off. `atelier up` gives each a free port.
+    metrics_port: int = 0
     metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed
+    #: URLs of processes whose metrics the api's `/metrics` shows beside its own: `atelier up` alone
+    #: sets it; where Prometheus asks each process, they would be counted twice
+    metrics_of: tuple[str, ...] = ()
     #: After SIGTERM jobs may be finished for so long; those that take longer go back at once.
     shutdown_s: float = Field(default=10.0, ge=0)
 
@@ -217,14 +243,24 @@ class Settings(BaseSettings):
     # webhooks
     webhook_secret: SecretStr = SecretStr("")  #: `whsec_...`
     webhook_allow_private: bool = False  #: tests and closed networks only
-    webhook_timeout_s: float = 15.0
+    webhook_timeout_s: float = 15.0  #: for a receiver's answer
 
     # operators
-    log_level: str = "info"
-    log_json: bool = False
+    #: `debug`, `info`, `warning`, `error` or `critical`, in any case
+    log_level: str = Field(default="info", pattern=f"^(?i:{LOG_LEVELS})$")
+    log_json: bool = False  #: each line one JSON object; else lines for people
     #: Where traces of jobs are sent, by OTLP over HTTP, such as `http://collector:4318`; empty: off
     otlp_endpoint: str = ""
     flower_auth: SecretStr = SecretStr("")  #: `user:password`
+
+    @field_validator("beat_s")
+    @classmethod
+    def _renews_in_time(cls, beat_s: float, info: ValidationInfo) -> float:
+        """Let a lease outlive a beat that comes late."""
+        lease_s = info.data.get("lease_s")
+        if lease_s is not None and lease_s < 2 * beat_s:
+            raise ValueError(f"must be at most half of ATELIER_LEASE_S, which is {lease_s:g}")
+        return beat_s
 
     @property
     def scorer_path(self) -> Path:

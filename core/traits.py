@@ -11,7 +11,7 @@ from core.codec import encode
 from core.errors import FieldError
 from core.identity import refusals
 from core.identity.steps import STEPS
-from core.identity.trait import Key, Trait, Use, whole
+from core.identity.trait import BY_PROMPT, Key, Trait, Use, whole
 from core.identity.words import WORDS
 from core.job import JobRequest, Quality, Task
 from core.latents import LatentKey
@@ -49,7 +49,7 @@ def _negative_prompt(model: Model, request: JobRequest) -> FieldError | None:
 
 
 #: Whatever was recorded, measured or left behind by jobs without a mask is not for an edit.
-_NOT_OF_EDITS = frozenset({Use.BORROW, Use.LEND, Use.COMPARE, Use.PACE, Use.PREDICT, Use.LATE})
+_NOT_OF_EDITS = BY_PROMPT | {Use.PACE, Use.PREDICT, Use.LATE}
 
 #: Field of `JobRequest` -> what it decides.
 TRAITS: Mapping[str, Trait] = {
@@ -94,7 +94,7 @@ TRAITS: Mapping[str, Trait] = {
     ),
     "negative_prompt": Trait(
         why="what it keeps out may be in the latents of others, who have not said it",
-        bars=frozenset({Use.BORROW, Use.LEND, Use.COMPARE}),
+        bars=BY_PROMPT,
         is_set=lambda request: bool(request.negative_prompt),
         keys=whole("negative_prompt", Key.PROMPT)
         | {
@@ -121,13 +121,13 @@ TRAITS: Mapping[str, Trait] = {
     ),
     "init_image": Trait(
         why="it starts from a picture of its own, wherever that was encoded",
-        bars=frozenset({Use.BORROW, Use.LEND, Use.COMPARE, Use.LATE}),
+        bars=BY_PROMPT | {Use.LATE},
         is_set=lambda request: request.init_image is not None,
         refuses=refusals.refuse_init_image,
     ),
     "second_pass": Trait(
         why="its image is another, its latents and steps of two sizes",
-        bars=frozenset({Use.BORROW, Use.LEND, Use.COMPARE, Use.PACE, Use.LATE}),
+        bars=BY_PROMPT | {Use.PACE, Use.LATE},
         is_set=lambda request: request.second_pass is not None,
         refuses=refusals.refuse_second_pass,
     ),
@@ -138,13 +138,13 @@ TRAITS: Mapping[str, Trait] = {
     ),
     "controls": Trait(
         why="no other job is steered as it is; ControlNets are waited for, and made for one model",
-        bars=frozenset({Use.BORROW, Use.LEND, Use.COMPARE, Use.PACE, Use.MOVE}),
+        bars=BY_PROMPT | {Use.PACE, Use.MOVE},
         is_set=lambda request: bool(request.controls),
     ),
     "ip_adapter": Trait(
         why="no other job attends to its picture, a template neither; what attends to one and as "
         "strongly shares its calls",
-        bars=frozenset({Use.BORROW, Use.LEND, Use.COMPARE, Use.PACE, Use.REUSE}),
+        bars=BY_PROMPT | {Use.PACE, Use.REUSE},
         is_set=lambda request: request.ip_adapter is not None,
         keys={
             Key.BATCH: ("ip_adapter", lambda r, _: r.ip_adapter and r.ip_adapter.group),

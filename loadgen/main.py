@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from core.errors import ConfigurationError
-from loadgen.arrivals.patterns import BURSTY, PERIOD_S, Pattern
+from loadgen.arrivals.patterns import BURSTY, MAX_CV, MAX_RUN_S, PERIOD_S, Pattern
 from loadgen.ask import PROMPTS, Option
 from loadgen.capacity.outcome import capacity_of
 from loadgen.compare import compare, read_report
@@ -27,6 +27,7 @@ from loadgen.report import Report, make_report
 from loadgen.sample import ClientOutcome, RequestSample
 from loadgen.spec import LoadSpec
 from loadgen.target import CapacityTerms, Follow, Limits, Target
+from loadgen.trace_columns import MAX_IMAGES, MAX_STEPS
 from reporting.files import write
 
 EXAMPLE = "Example: atelier load --rate 5 --duration 30 --arrivals gamma --slo 10 --max-late 0.05"
@@ -48,15 +49,33 @@ def finite(value: float | None) -> float | None:
 
 #: An option whose value is a finite number.
 finite_option = partial(typer.Option, callback=finite)
+#: One that says how long a run is, or how its gaps vary.
+duration_option = partial(finite_option, max=MAX_RUN_S)
+cv_option = partial(finite_option, "--cv", min=0.05, max=MAX_CV)
+#: One that draws: a number is added to it for each image, and is a seed all the same.
+seed_option = partial(typer.Option, min=0, max=2**62)
+
+
+def refuse_beside_trace(context: typer.Context, *names: str) -> None:
+    """Refuse options that draw arrivals, which are those of a trace.
+
+    Raises:
+        typer.BadParameter: one is given; it names both.
+    """
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name != "DEFAULT":
+            said = "requests of --trace come when its rows say (docs/load.md): leave this out"
+            raise typer.BadParameter(said, param_hint=f"--{name}")
 
 
 @app.callback(invoke_without_command=True, epilog=EXAMPLE)
 def load(
     context: typer.Context,
     rate: Annotated[float, finite_option(min=0.001, help="Requests a second.")] = 2.0,
-    duration: Annotated[float, finite_option(min=0.1, help="Seconds to keep asking.")] = 20.0,
+    duration: Annotated[float, duration_option(min=0.1, help="Seconds to keep asking.")] = 20.0,
     arrivals: Annotated[Pattern, typer.Option(help="How requests come.")] = Pattern.POISSON,
-    cv: Annotated[float, finite_option(min=0.05, help="Gamma: burstiness, 1: Poisson.")] = BURSTY,
+    cv: Annotated[float, cv_option(help="Gamma: burstiness, 1: Poisson.")] = BURSTY,
     period: Annotated[float, finite_option(min=0.1, max=86400, help="Square: seconds.")] = PERIOD_S,
     trace: Annotated[
         Path | None, typer.Option(exists=True, help="CSV with a column `at`; instead of a rate.")
@@ -73,8 +92,12 @@ def load(
     application: Annotated[
         list[str] | None, typer.Option(help="Ask as this; several are asked by Zipf's law.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps.")] = None,
-    images: Annotated[int, typer.Option(min=1, help="Images of a job, up to so many.")] = 1,
+    steps: Annotated[
+        int | None, typer.Option(min=1, max=MAX_STEPS, help="Denoising steps.")
+    ] = None,
+    images: Annotated[
+        int, typer.Option(min=1, max=MAX_IMAGES, help="Of a job, up to so many.")
+    ] = 1,
     edits: Annotated[float, finite_option(min=0, max=1, help="Share that are edits.")] = 0.0,
     masks: Annotated[MaskTrace, typer.Option(help="Whose masks.")] = MaskTrace.PRODUCTION,
     adapters: Annotated[
@@ -96,8 +119,8 @@ def load(
     against: Annotated[
         Path | None, typer.Option(exists=True, help="Compare with an earlier report.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of arrivals, prompts and images.")] = 0,
-    patience: Annotated[float, finite_option(help="Seconds to wait for one job.")] = 300.0,
+    seed: Annotated[int, seed_option(help="Of arrivals, prompts and images.")] = 0,
+    patience: Annotated[float, finite_option(min=0, help="Seconds to wait for one job.")] = 300.0,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("load-report"),
     url: Annotated[str, typer.Option(envvar="ATELIER_URL")] = "http://127.0.0.1:8000",
     key: Annotated[str | None, typer.Option(envvar="ATELIER_API_KEY", help="API key.")] = None,
@@ -110,6 +133,8 @@ def load(
     """
     if context.invoked_subcommand:
         return
+    if trace is not None:
+        refuse_beside_trace(context, "rate", "duration", "arrivals", "cv", "period")
     mix = RequestMix(
         applications=tuple(application or ()),
         model=model,

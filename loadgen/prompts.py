@@ -14,6 +14,9 @@ from core.errors import ConfigurationError
 #: Most bytes of a line and of a file, characters of a prompt, qualities in all.
 MAX_LINE, MAX_FILE, MAX_PROMPT, MAX_QUALITIES = 64 * 1024, 256 * 1024**2, 10_000, 20_000_000
 
+#: Of files that hold JSON lines, whatever their lines look like.
+JSON_SUFFIXES = (".json", ".jsonl")
+
 Qualities = NDArray[np.float64]
 
 
@@ -53,14 +56,18 @@ def prompt_set(texts: Iterable[str]) -> PromptSet:
 def read_prompts(path: Path) -> PromptSet:
     """Read a file: JSON lines as `write_prompts` writes them, or one plain prompt a line.
 
+    It has JSON lines if it is called so, or if any line begins as an object: then all must be one.
+
     Raises:
         ConfigurationError: it is no such file, or too large; the message names line and field.
     """
     try:
         with path.open("rb") as file:
-            return _put_together([_parse(raw, at) for at, raw in _lines(file.readline)])
+            lines = list(_lines(file.readline))
     except OSError as error:
         raise ConfigurationError(f"prompts: {path}: {error.strerror}") from error
+    is_json = path.suffix.lower() in JSON_SUFFIXES or any(raw.startswith(b"{") for _, raw in lines)
+    return _put_together([_parse(raw, at, is_json=is_json) for at, raw in lines])
 
 
 def write_prompts(path: Path, prompts: PromptSet) -> None:
@@ -90,9 +97,11 @@ def _lines(readline: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _parse(raw: bytes, number: int) -> _Line:
+def _parse(raw: bytes, number: int, *, is_json: bool) -> _Line:
+    if is_json and not raw.startswith(b"{"):
+        said = 'is no JSON object, as each line of JSON lines must be: {"prompt": …}'
+        raise ConfigurationError(f"prompts: line {number}: {said}")
     try:
-        is_json = raw.startswith(b"{")
         line = _DECODE(raw) if is_json else _Line(prompt=raw.decode())
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"prompts: line {number}: {error}") from error

@@ -5,7 +5,7 @@ older name, in any order). The other columns are optional, and an empty cell mea
 """
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,8 +31,14 @@ MOMENTS = ("at", "at_s")
 KNOWN = frozenset({*MOMENTS, *FIELDS, *OTHERS, "application", "model", "prompt"})
 
 
-def parse_trace(lines: Iterable[str], prompts: Sequence[str], *, most: int = MAX_ROWS) -> Workload:
-    """Read the rows of a trace; those without a prompt take turns.
+def parse_trace(
+    lines: Iterable[str],
+    prompts: Sequence[str],
+    *,
+    most: int = MAX_ROWS,
+    models: Collection[str] | None = None,
+) -> Workload:
+    """Read the rows of a trace; those without a prompt take turns. `models`: None for any.
 
     Raises:
         ConfigurationError: the header or a row cannot be read; the message names line and field.
@@ -40,7 +46,7 @@ def parse_trace(lines: Iterable[str], prompts: Sequence[str], *, most: int = MAX
     reader = csv.reader(lines, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
-        columns = _columns(header, prompts)
+        columns = _columns(header, prompts, models)
         for number, cells in enumerate(filter(None, reader), start=1):
             if number > most:
                 raise ValueError(f"more than {most} requests")
@@ -50,15 +56,21 @@ def parse_trace(lines: Iterable[str], prompts: Sequence[str], *, most: int = MAX
     return _workload(columns, prompts)
 
 
-def read_trace(path: Path, prompts: Sequence[str], *, speed: float = 1.0) -> Workload:
-    """Read a trace file and play it `speed` times as fast.
+def read_trace(
+    path: Path,
+    prompts: Sequence[str],
+    *,
+    speed: float = 1.0,
+    models: Collection[str] | None = None,
+) -> Workload:
+    """Read a trace file and play it `speed` times as fast. `models`: that it may name, None: any.
 
     Raises:
         ConfigurationError: it cannot be read; the message names line and field.
     """
     try:
         with path.open("rb") as file:
-            return parse_trace(_lines(file), prompts).faster(speed)
+            return parse_trace(_lines(file), prompts, models=models).faster(speed)
     except OSError as error:
         raise ConfigurationError(f"trace: {path}: {error.strerror}") from error
 
@@ -74,7 +86,9 @@ def _lines(file: BinaryIO) -> Iterator[str]:
         yield raw.decode("utf-8-sig" if total == len(raw) else "utf-8")
 
 
-def _columns(header: Sequence[str], prompts: Sequence[str]) -> dict[str, CellReader]:
+def _columns(
+    header: Sequence[str], prompts: Sequence[str], models: Collection[str] | None
+) -> dict[str, CellReader]:
     unknown = sorted(set(header) - KNOWN)
     if unknown:
         names = ", ".join(name[:SHOWN] for name in unknown[:10])
@@ -83,17 +97,19 @@ def _columns(header: Sequence[str], prompts: Sequence[str]) -> dict[str, CellRea
         raise ValueError("a column is there twice")
     if sum(name in header for name in MOMENTS) != 1:
         raise ValueError("the header needs one column `at` (seconds), or `at_s`")
-    return {name: _column(name, prompts) for name in header}
+    return {name: _column(name, prompts, models) for name in header}
 
 
-def _column(name: str, prompts: Sequence[str]) -> CellReader:
+def _column(name: str, prompts: Sequence[str], models: Collection[str] | None) -> CellReader:
     if name in MOMENTS:
         return Moments(is_sorted=name == "at")
     if name in FIELDS:
         return Numbers(FIELDS[name])
     if name in OTHERS:
         return OtherValues(OTHERS[name])
-    return Prompts(prompts) if name == "prompt" else Names()
+    if name == "prompt":
+        return Prompts(prompts)
+    return Names(models if name == "model" else None)
 
 
 def _add(columns: Mapping[str, CellReader], cells: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ from loadgen.workload import Column
 
 #: Largest moment: more than thirty years.
 LAST_S = 1e9
+#: Most steps of an image, and most images of a job.
+MAX_STEPS, MAX_IMAGES = 10_000, 1000
 #: Most different names of one column, most characters of a name, and of all prompts together.
 MAX_NAMES, MAX_NAME, MAX_TEXT = 10_000, 200, 256 * 1024**2
 #: Longest part of a cell that an error repeats.
@@ -84,8 +86,8 @@ class Field:
 
 #: Columns of numbers that a workload has, too.
 FIELDS: Mapping[str, Field] = {
-    "steps": Field(column="steps", code="i", default=0, parse=whole(1, 10_000)),
-    "n": Field(column="images", code="i", default=1, parse=whole(1, 1000)),
+    "steps": Field(column="steps", code="i", default=0, parse=whole(1, MAX_STEPS)),
+    "n": Field(column="images", code="i", default=1, parse=whole(1, MAX_IMAGES)),
     "width": Field(column="width", code="i", default=0, parse=whole(1, 65_536)),
     "height": Field(column="height", code="i", default=0, parse=whole(1, 65_536)),
     "mask_ratio": Field(column="mask_ratio", code="d", default=0.0, parse=real(0, 1)),
@@ -144,7 +146,9 @@ class Numbers:
 class Names:
     """Names of one field; each is kept once."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Collection[str] | None = None) -> None:
+        """Prepare; `known`: names that there are, None: any."""
+        self._known = known
         self._indices: dict[str, int] = {}
         self._values = array("i")
 
@@ -155,6 +159,8 @@ class Names:
                 raise ValueError(f"a name has at most {MAX_NAME} printable characters")
             if len(self._indices) == MAX_NAMES:
                 raise ValueError(f"more than {MAX_NAMES} different names")
+            if self._known is not None and cell not in self._known:
+                raise ValueError(f"{cell!r} is none of {', '.join(sorted(self._known))}")
             self._indices[cell] = len(self._indices)
         self._values.append(self._indices[cell] if cell else -1)
 

@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -100,9 +101,9 @@ class Chunks:
 
 def _key(plan: MeasurementPlan, prompts: PromptSets, model: Model, digest: str) -> str:
     """Name all that decides the images: no other measurement may take them for its own."""
-    words = [digest, str(plan.steps_of(model)), str(model.default_guidance)]
-    words += [str(model.default_size), *prompts.measured, *prompts.remembered[0]]
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
+    terms = (digest, plan.steps_of(model), model.default_guidance, model.default_size)
+    sets = (prompts.measured, prompts.remembered)  # as lists: how many are in each counts, too
+    return hashlib.sha256(msgspec.json.encode((terms, sets))).hexdigest()[:16]
 
 
 def _save(path: Path, **arrays: NDArray[np.generic]) -> None:

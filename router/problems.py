@@ -1,5 +1,6 @@
 """What the router answers by itself: problems, as the api writes them."""
 
+import re
 from typing import Final
 from uuid import uuid4
 
@@ -12,13 +13,14 @@ RETRY_AFTER_S: Final = 5
 
 _KINDS: Final = {408: "too-slow", 413: "too-large", 429: "too-many-requests"}
 _OPENAI: Final = ("/v1/images/",)
+_OPENAI_TOO: Final = re.compile(r"/v1/models(/[^/]*)?")
 
 
 def problem(path: str, status: int, kind: str, title: str, detail: str) -> web.Response:
     """Say what is wrong, as clients of this path read it."""
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
+    error = {"message": f"{title}: {detail}", "type": "server_error", "code": kind}
     if path.startswith(_OPENAI):
-        error = {"message": f"{title}: {detail}", "type": "server_error", "code": kind}
         return web.json_response({"error": error}, status=status, headers=headers)
     said = {
         "type": f"urn:problem-type:atelier:{kind}",
@@ -27,6 +29,7 @@ def problem(path: str, status: int, kind: str, title: str, detail: str) -> web.R
         "detail": detail,
         "instance": path,
         "request_id": uuid4().hex,
+        **({"error": error} if _OPENAI_TOO.fullmatch(path) else {}),
     }
     return web.json_response(
         said,

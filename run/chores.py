@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from api.services.placement import SchedulerClient
 from catalog.catalogue import Catalogue
 from core.boards.fleet import QueueDepth
-from core.placement import queue_of, shared_queue_of
+from core.placement import CPU_QUEUE, queue_of, shared_queue_of
 from core.settings import Settings
 from core.uploads.controlnet import CONTROLNETS, KeptControlNet
 from core.uploads.embedding import EMBEDDINGS, KeptEmbedding
@@ -23,6 +23,7 @@ from storage.boards.scores import ScoreStream
 from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Outbox
 from storage.jobs.queues import depths
+from storage.jobs.submit import ExpectedJobs
 from storage.jobs.sweeps import Sweeper, UnfinishedJobs
 from storage.objects.image_states import PREFIX, job_of
 from storage.objects.store import open_objects
@@ -33,12 +34,13 @@ from storage.tenants.applications import ApplicationStore
 from storage.tenants.tenant import tenant_table
 from storage.tenants.uploads import UploadStore
 from tasks.bells import Bells
-from tasks.messages import CPU_QUEUE, LAST_PRIORITY
+from tasks.messages import LAST_PRIORITY
 from tasks.send import send_retraining, send_scoring, send_webhook
 from tasks.upkeep.chores import Chore
 from tasks.upkeep.history import HistoryRecorder, SampleSources
 from tasks.upkeep.old_latents import OldLatents
 from tasks.upkeep.orphaned_files import OrphanedFiles, Records
+from tasks.upkeep.orphaned_inputs import OrphanedInputs
 from tasks.upkeep.recovery import REBUILD_S, Recovery
 from tasks.upkeep.relay import MissingBells
 from tasks.upkeep.reroute import Rerouter
@@ -78,7 +80,10 @@ def chores_by_matter(
         # the object store
         "files": file_chores(settings, redis),
         # the object store, and the database
-        "retention": [retention_chore(settings, redis, sweeper)],
+        "retention": [
+            retention_chore(settings, redis, sweeper),
+            inputs_chore(settings, redis, archive),
+        ],
         # the database
         "archive": [*moving(settings)],
     }
@@ -181,6 +186,7 @@ def history_chore(settings: Settings, redis: Redis, sweeper: Sweeper) -> Chore:
         return await depths(redis, sorted(known))
 
     sources = SampleSources(
+        now=sweeper.now,
         stats=partial(read_stats, redis),
         fleet=partial(read_fleet, redis, settings.worker_stale_s),
         depths=waiting,
@@ -202,6 +208,12 @@ def retention_chore(settings: Settings, redis: Redis, sweeper: Sweeper) -> Chore
         await retention.retain_own({t.name: t.retention_s for t in rows if t.retention_s})
 
     return Chore(name="retain", every_s=5.0, run=retain)
+
+
+def inputs_chore(settings: Settings, redis: Redis, archive: Archive) -> Chore:
+    """Delete pictures whose jobs never came."""
+    inputs = OrphanedInputs(ExpectedJobs(redis, archive), open_objects(settings))
+    return Chore(name="inputs", every_s=60.0, run=inputs.sweep)
 
 
 def moving(settings: Settings) -> Iterator[Chore]:

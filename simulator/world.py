@@ -1,7 +1,7 @@
 """A world to simulate: fleet, costs, requests, and what goes wrong when. Pure data."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from core.application import Application
@@ -12,6 +12,8 @@ from scheduler.profile.profile import Profile
 
 #: Of a worker whose memory nobody names.
 MEMORY_GIB: Final = 80.0
+#: Names that a sentence lists before it ends in dots.
+LISTED: Final = 8
 #: Fields of requests that change what they take, and that no simulated worker reads.
 NOT_SIMULATED: Final = ("priority", "deadline_s", "guidance")
 
@@ -71,8 +73,20 @@ class World:
     def assumptions(self) -> tuple[str, ...]:
         """Say what is taken to be so, since nobody says it, or since it is not simulated."""
         unsaid = sorted(set(self.fleet) - set(self.memory_gib))
+        profiled = {level.name for level in replace(self.profile, can_resume=True).levels}
+        unknown = [name for name in self.prompts.levels if name not in profiled]
         left_out = [name for name in NOT_SIMULATED if name in self.workload.others]
         return (
             *(f"{kind} has {MEMORY_GIB:g} GiB: the profile names no memory_gib" for kind in unsaid),
             *(f"requests have no {name}: that column is not simulated" for name in left_out),
+            *([_without_effect(unknown, profiled)] if unknown else []),
         )
+
+
+def _without_effect(unknown: Sequence[str], profiled: Collection[str]) -> str:
+    """Say which levels of the prompts' qualities no job is ever made at."""
+    names, have = (
+        ", ".join(each[:80] for each in some[:LISTED]) + ", …" * (len(some) > LISTED)
+        for some in (unknown, sorted(profiled))
+    )
+    return f"qualities of prompts at {names} are without effect: the profile's levels are {have}"

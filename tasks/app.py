@@ -9,11 +9,12 @@ from celery.signals import setup_logging
 from kombu import Exchange, Queue
 
 from core.log import configure
+from core.placement import CPU_QUEUE
 from core.settings import Settings, get_settings
 from storage.redis.address import Address, OneServer, Sentinels, broker_url, read_address
 from storage.redis.connect import sentinel_options
 from storage.redis.keys import PRIORITIES
-from tasks.messages import CPU_QUEUE, RETRAIN, SCORE, WEBHOOK
+from tasks.messages import RETRAIN, SCORE, WEBHOOK
 
 #: A broker that says nothing for so long is gone.
 SOCKET_TIMEOUT_S = 15.0

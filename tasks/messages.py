@@ -30,8 +30,6 @@ RETRAIN = "tasks.jobs.retrain"  #: the task that trains the classifier anew
 #: Every task there is.
 TASKS = frozenset({CONTROL, GENERATE, RETRAIN, SCORE, WEBHOOK})
 
-CPU_QUEUE = "cpu"  #: ordinary tasks, served by workers without a model
-
 #: Of what nobody waits for: recordings of templates, and what waits on the CPU queue.
 LAST_PRIORITY = 9
 

@@ -6,9 +6,10 @@ from kombu.exceptions import OperationalError
 
 from core.codec import encode
 from core.errors import StoreUnavailable
+from core.placement import CPU_QUEUE
 from storage.jobs.outbox import Delivery
 from tasks.app import app
-from tasks.messages import CPU_QUEUE, LAST_PRIORITY, RETRAIN, SCORE, WEBHOOK
+from tasks.messages import LAST_PRIORITY, RETRAIN, SCORE, WEBHOOK
 
 EXPIRY_S = 60.0  #: of what nobody waits for
 

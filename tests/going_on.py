@@ -9,7 +9,7 @@ from worker.cpu.image_states import newest
 from worker.diffusion.image_state import read_state
 from worker.engine.engine import Engine
 from worker.futures import resolved
-from worker.jobs.states import StateKeeper
+from worker.jobs.states import StateWriter
 
 #: So long that no copy is too dear.
 STEP_S = 1e6
@@ -51,23 +51,23 @@ def make(runner, job, brought=None, *, until=None, states=None, every=1, hands_o
     Returns its float images in the order of decoding, what was kept, and calls of the model.
     """
     objects, recorder = Objects(), Pixels(runner)
-    keeper = StateKeeper(store=objects, identify=identify, every=every)
+    writer = StateWriter(store=objects, identify=identify, every=every)
     engine = Engine(
         max_slots=8,
         max_rows=16,
         slo_s=60,
-        on_step=lambda batch, step_s: keeper.note(batch, STEP_S),
-        on_hand_over=keeper.hand_over,
+        on_step=lambda batch, step_s: writer.note(batch, STEP_S),
+        on_hand_over=writer.hand_over,
     )
     engine.attach(recorder)
     future = engine.add(job, None, brought, states or {})
     while not future.done() and (until is None or len(recorder.batches) < until):
         engine.step()
-        keeper._write()
+        writer._write()
     if hands_over:
         engine.stop(job.id, JobHandedOver("elsewhere"))
         engine.step()
-        keeper._write()
+        writer._write()
     if future.done() and future.exception() is not None and not hands_over:
         raise future.exception()
     return recorder.images, objects, recorder.batches

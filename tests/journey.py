@@ -23,6 +23,7 @@ import httpx
 import msgspec
 from starlette.applications import Starlette
 
+from core.boards.fleet import FleetChange
 from core.log import configure
 from core.model import Model
 from run.scheduler import RouteService
@@ -94,7 +95,7 @@ class Scheduler:
     def __init__(self) -> None:
         profile, metrics, classifier = a_profile(MODEL), Metrics(), OneClass()
         overflow = Overflow(profile)
-        overflow.see([a_worker("w1@h", MODEL.name)], [], now=0.0)
+        overflow.backlog.hear(FleetChange(workers=[a_worker("w1@h", MODEL.name)]), now=0.0)
         placer = Placer(
             profile.models,
             classifier,
@@ -183,7 +184,7 @@ async def travel(folder: Path) -> Lines:
     stack.models, stack.scheduler = {MODEL.name: MODEL}, Scheduler()
     stack.report()
     stack.objects = open_objects(stack.settings)
-    store_images.start(stack.settings)
+    store_images.open_store(stack.settings)
     async with stack.client(authorization="Bearer t") as client:
         with watched(lines):
             asked = await client.post("/v1/jobs", json={"prompt": "a red circle", "seed": 1})

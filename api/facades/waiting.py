@@ -42,7 +42,7 @@ async def until_end(services: Services, request: Request, job: Job, wait_s: floa
             job = await services.jobs.get(job.id, job.tenant)
         except Unavailable as error:
             log.warning("job_not_seen", job=job.id, reason=str(error))
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(min(RETRY_S, max(0.0, until - time.monotonic())))
     return job
 
 

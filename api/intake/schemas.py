@@ -6,7 +6,14 @@ checked in `api.intake.draft`. Every text, list and mapping has a bound: a test 
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
 
 from core.family import Spacing
 from core.job import Priority, Quality, Task
@@ -297,3 +304,10 @@ class JobCreate(Inbound):
     priority: Priority = Priority.INTERACTIVE
     webhook: WebhookCreate | None = None
     metadata: dict[MetadataKey, MetadataValue] = Field({}, max_length=16)
+
+    @field_validator("strength")
+    @classmethod
+    def _unsaid(cls, strength: float | None, info: ValidationInfo) -> float | None:
+        """Take 1 of an image from noise as left out: all of its steps are run anyway."""
+        is_from_noise = info.data.get("task") is Task.GENERATE and info.data.get("image") is None
+        return None if strength == 1.0 and is_from_noise else strength

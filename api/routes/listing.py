@@ -1,6 +1,7 @@
 """List jobs, and delete them with their images: `/v1/jobs`."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
 
@@ -10,11 +11,15 @@ from starlette.responses import Response
 from api.routes.jobs import as_json, sign_all, view_of
 from api.services.kept import Deletion, PageCursor, PageSize
 from api.services.requests import caller_of
+from api.services.services import Services
 from api.services.tenants.operators import NamedTenant, note, subject_of
 from api.views.openapi import NOT_FOUND
 from api.views.responses import JobPage
-from core.errors import Unavailable
+from core.errors import Conflict, NotFound, Unavailable
 from core.job import JobStatus
+
+#: Times that a job is deleted which is tried again meanwhile.
+TRIES = 3
 
 router = APIRouter(tags=["jobs"])
 
@@ -73,13 +78,33 @@ async def remove(request: Request, job_id: str, tenant: NamedTenant = None) -> R
     by whoever tries again.
     """
     services, tenant, holder = subject_of(request, tenant)
-    await services.jobs.cancel(job_id, tenant)
-    keys = await services.jobs.find_objects(job_id, tenant)
-    await asyncio.to_thread(services.objects.delete, keys)
-    await services.jobs.forget(job_id)
+    keys = await _forget(services, job_id, tenant)
     # Its worker may have stored latents meanwhile; from now on it takes back what it stores.
     with suppress(Unavailable):  # then upkeep deletes them by their age
         await asyncio.to_thread(services.objects.delete, keys)
     if tenant != holder.tenant:
         await note(request, holder, "job_deleted", job=job_id, tenant=tenant)
     return as_json(Deletion(id=job_id, object="job"))
+
+
+async def _forget(services: Services, job_id: str, tenant: str) -> Sequence[str]:
+    """Stop a job, delete its objects, then its record; return their keys.
+
+    Raises:
+        NotFound: no such job, or another tenant's.
+        Conflict: it was tried again meanwhile, each time.
+    """
+    for _ in range(TRIES):
+        await services.jobs.cancel(job_id, tenant)
+        keys = await services.jobs.find_objects(job_id, tenant)
+        await asyncio.to_thread(services.objects.delete, keys)
+        if await services.jobs.forget(job_id) or not await _is_there(services, job_id):
+            return keys
+    raise Conflict(f"the job {job_id} is tried again while it is deleted: delete it once more")
+
+
+async def _is_there(services: Services, job_id: str) -> bool:
+    with suppress(NotFound):
+        await services.jobs.get(job_id)
+        return True
+    return False

@@ -2,7 +2,7 @@
 
 Everything here comes from the store, so it is right over restarts and the same on every api
 process: counters that the scripts keep, and gauges of fleet, queues and plan at this moment.
-Latency histograms are the workers' own.
+What workers and scheduler keep themselves they show themselves; `atelier up` has it shown here too.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from api.services.requests import services_of
 from api.services.services import Services
+from api.views.process_metrics import merge
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import StoreUnavailable
@@ -38,7 +39,7 @@ ProcessCollector(registry=_process)
 #: Jobs that this process refused though nothing is wrong with them, by why.
 refused = Counter(
     "atelier_jobs_refused",
-    "Jobs answered 429: wait, queue, deadline.",
+    "Jobs answered 429: wait, queue, deadline, or a limit of their tenant.",
     ["reason"],
     registry=_process,
 )
@@ -60,8 +61,10 @@ class ComputedFamilies(Collector):
 @router.get("/metrics", response_class=Response, summary="Metrics for Prometheus")
 async def read_metrics(request: Request) -> Response:
     """Show the service as the store knows it; without a store, only that it is missing."""
+    services = services_of(request)
+    own, processes = await asyncio.gather(gather(services), services.process_metrics.answer())
     registry = CollectorRegistry()
-    registry.register(ComputedFamilies(await gather(services_of(request))))
+    registry.register(ComputedFamilies([*own, *merge(processes, taken=_names(own))]))
     content = generate_latest(registry) + generate_latest(_process)
     return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
@@ -76,13 +79,21 @@ async def gather(services: Services) -> list[Metric]:
             depths = await services.jobs.depths(services.queues)
             plan = await services.board.plan()
             behind_s = await services.board.archive_behind()
+            is_led = await services.board.has_upkeep()
     except (StoreUnavailable, TimeoutError) as error:
         log.warning("metrics_without_store", error=str(error) or f"no answer in {BUDGET_S} s")
         up.add_metric((), 0.0)
         return [up]
     up.add_metric((), 1.0)
     behind = [] if behind_s is None else [_family(metrics.archive_behind, [((), behind_s)])]
-    return [up, *_counted(stats), *_gauged(workers, depths, plan), *behind]
+    led = _family(metrics.upkeep_is_led, [((), float(is_led))])
+    return [up, led, *_counted(stats), *_gauged(workers, depths, plan), *behind]
+
+
+def _names(own: Sequence[Metric]) -> set[str]:
+    """Name what is the api's to say, without a store too: others mean something else by it."""
+    of_the_store = *_counted({}), *_gauged((), (), None)
+    return {family.name for family in (*own, *of_the_store, *_process.collect())}
 
 
 def _counted(stats: Mapping[str, int]) -> Iterator[Metric]:

@@ -1,11 +1,14 @@
 """Clients of what the api reaches beyond its own process: the store, objects, the scheduler."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import httpx
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 from redis.asyncio import Redis
 
 from api.intake.controlnets import ReadEncoder
@@ -20,13 +23,14 @@ from catalog.lora.layers import read_shapes
 from core.boards.fleet import FleetChange, Worker
 from core.boards.plan import Plan
 from core.boards.sample import ServiceSample
+from core.log import get_logger
 from core.settings import Settings
 from core.uploads.controlnet import KeptControlNet
 from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage.archive.open import open_archive
-from storage.boards.fleet import PlanBoard, read_fleet
+from storage.boards.fleet import PlanBoard, is_led, read_fleet
 from storage.boards.fleet_changes import FleetReader
 from storage.boards.history import HistoryBoard
 from storage.jobs.events import EventHub, Events
@@ -49,6 +53,11 @@ from storage.tenants.usage import TenantUsage, UsageStore
 from tasks.jobs.lookups import Lookups
 from tasks.jobs.safe_connect import dial
 
+#: Seconds another process has to say its metrics: one that loads a model may be slow to answer.
+METRICS_S = 2.0
+
+log = get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boards:
@@ -61,6 +70,7 @@ class Boards:
     history: Callable[[], Awaitable[list[ServiceSample]]]  #: of the last hour, oldest first
     #: s for which the first job should have been archived; None: there is no archive
     archive_behind: Callable[[], Awaitable[float | None]]
+    has_upkeep: Callable[[], Awaitable[bool]]  #: whether an upkeep leads
     ping: Callable[[], Awaitable[object]]  #: does the store answer
     durability: Callable[[], Coroutine[None, None, DurabilityFaults]]  #: what loses jobs
 
@@ -88,6 +98,8 @@ class Clients:
     pictures: Pictures  #: checks images that clients send
     scheduler: SchedulerClient
     board: Boards
+    #: Metrics of each process that is shown beside this one; in production none is
+    process_metrics: Callable[[], Coroutine[None, None, list[list[Metric]]]]
 
 
 @asynccontextmanager
@@ -129,7 +141,24 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
             pictures=decoders,
             scheduler=SchedulerClient(scheduler),
             board=_boards(redis, settings),
+            process_metrics=partial(read_processes, scheduler, settings.metrics_of),
         )
+
+
+async def read_processes(http: httpx.AsyncClient, urls: Sequence[str]) -> list[list[Metric]]:
+    """Ask processes for their metrics, all at once."""
+    return await asyncio.gather(*(_metrics_at(http, url) for url in urls))
+
+
+async def _metrics_at(http: httpx.AsyncClient, url: str) -> list[Metric]:
+    """Read the metrics of one process; none if it does not say them in time."""
+    try:
+        async with asyncio.timeout(METRICS_S):
+            answer = (await http.get(url, timeout=METRICS_S)).raise_for_status()
+        return list(text_string_to_metric_families(answer.text))
+    except (httpx.HTTPError, TimeoutError, ValueError) as error:
+        log.warning("metrics_without_process", url=url, error=type(error).__name__)
+        return []
 
 
 def _boards(redis: Redis, settings: Settings) -> Boards:
@@ -140,6 +169,7 @@ def _boards(redis: Redis, settings: Settings) -> Boards:
         stats=lambda: read_stats(redis),
         history=HistoryBoard(redis).list,
         archive_behind=lambda: _archive_behind(redis, settings),
+        has_upkeep=lambda: is_led(redis, "upkeep"),
         ping=lambda: ask(redis, "PING"),
         durability=lambda: read_durability(redis),
     )

@@ -61,11 +61,14 @@ async def find_inputs(services: Services, draft: Draft) -> Draft:
 async def submit_with_images(services: Services, new: NewJob, draft: Draft) -> Submitted:
     """Store and queue a job, its images before it: whoever claims it finds them.
 
+    What comes of neither its record nor a refusal is deleted by upkeep, as the note says. A store
+    that is away is found before anything is left behind.
+
     Raises:
         RequestRejected, StoreRefused: it is not stored; nothing is left of it.
         Unavailable: it may be stored; its images are there if it is.
     """
-    await services.board.ping()  # a store that is away is found before anything is left behind
+    await services.jobs.expect(new.id, [key for key, _ in draft.images])
     await services.images.store(draft.images)
     try:
         submitted = await services.submitter.submit(new)

@@ -6,6 +6,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from prometheus_client.metrics_core import Metric
+
 from api.intake.controlnets import ControlNetIntake
 from api.intake.decode_images import Pictures
 from api.intake.draft import Rules
@@ -102,6 +104,7 @@ class Services:
     follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
     board: Boards
+    process_metrics: SharedProbe[list[list[Metric]]]  #: of those that are shown beside this one
     durability: SharedProbe[DurabilityFaults]  #: does the store keep what it accepts
     writing: SharedProbe[None]  #: can objects be written; raises ObjectsUnavailable
     stations: Stations  #: of the fleet as last read, for estimates
@@ -202,6 +205,7 @@ def assemble(
         stations=Stations(models),
         scheduler_ready=clients.scheduler.ready,
         board=board,
+        process_metrics=SharedProbe(clients.process_metrics),
         durability=SharedProbe(board.durability),
         writing=SharedProbe(partial(asyncio.to_thread, try_writing, objects)),
     )

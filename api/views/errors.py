@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from api.views.openai_error import error_body, speaks_openai
+from api.views.openai_error import also_speaks_openai, error_body, speaks_openai
 from api.views.problems import MEDIA_TYPE
 from api.views.responses import FieldProblem, Problem
 from core.errors import (
@@ -33,6 +34,8 @@ from core.text import shorten
 #: Characters that a problem says in one text at most: with the names of fields, and the path, it
 #: repeats less than a kilobyte of what was sent.
 MAX_DETAIL_CHARS = 550
+#: The same of a text that says it once more.
+SHORT_CHARS = 150
 #: Seconds after which a dependency is worth another try; a plan takes a period to appear.
 RETRY_AFTER_S = 2
 NO_PLAN_RETRY_AFTER_S = 5
@@ -64,20 +67,19 @@ def problem(
         dependency=dependency,
         missing=missing,
     )
-    if speaks_openai(request.url.path):
-        return _openai(body, errors, headers)
-    content = body.model_dump_json(exclude_none=True)
-    return Response(content, status, headers=headers, media_type=MEDIA_TYPE)
+    if speaks_openai(request.url.path):  # to whose clients a wrong field is a bad request
+        status = 400 if status == 422 else status
+        return JSONResponse(_openai(body, errors), status, headers)
+    content = body.model_dump(exclude_none=True)
+    if also_speaks_openai(request.url.path):  # shortly: the problem says all of it
+        content |= _openai(body.model_copy(update={"detail": shorten(detail, SHORT_CHARS)}))
+    return JSONResponse(content, status, headers, MEDIA_TYPE)
 
 
-def _openai(
-    body: Problem, errors: tuple[FieldError, ...], headers: Mapping[str, str] | None
-) -> Response:
-    """Say a problem as OpenAI's clients read it: to them a wrong field is a bad request."""
-    status = 400 if body.status == 422 else body.status
+def _openai(body: Problem, errors: tuple[FieldError, ...] = ()) -> dict[str, Any]:
+    """Say a problem as OpenAI's clients read it."""
     code = body.type.rpartition(":")[2].replace("-", "_")
-    content = error_body(status, f"{body.title}: {body.detail}", code=code, errors=errors)
-    return JSONResponse(content, status, headers)
+    return error_body(body.status, f"{body.title}: {body.detail}", code=code, errors=errors)
 
 
 def kind_of(error: type[Exception]) -> str:

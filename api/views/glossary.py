@@ -93,6 +93,8 @@ WORDS: Final = {
     "default": "What is taken if a request names none, in pixels.",
     "StepsView.default": "Steps taken if a request names none.",
     "StepsView.max": "Most steps of a job.",
+    "ModelView.created": "When its folder was described. Epoch seconds; 0: nobody knows.",
+    "owned_by": "Always `atelier`: OpenAI's clients read it.",
     "ModelView.scale": "Of an upscaler: pixels a side that it makes of each of a picture; else 1.",
     "ModelView.steps": "Denoising steps it takes.",
     "default_guidance": "What is taken if a request names none.",

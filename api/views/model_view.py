@@ -1,6 +1,7 @@
 """What a client reads of models: what each makes, its sizes and limits, what its folder holds."""
 
 from collections.abc import Set
+from typing import Final
 
 from pydantic import BaseModel
 
@@ -8,6 +9,9 @@ from catalog.description.folder import Description
 from core.job import Task
 from core.levels.level import levels_of
 from core.model import Model
+
+#: Whose models they are, to OpenAI's clients.
+OWNER: Final = "atelier"
 
 
 class SizesView(BaseModel):
@@ -43,6 +47,8 @@ class ModelView(BaseModel):
 
     id: str
     object: str = "model"
+    created: int
+    owned_by: str = OWNER
     family: str
     tasks: list[Task]
     levels: list[str]
@@ -92,6 +98,7 @@ def model_view(
     """Show one model. `resident`, `planned`: models that workers hold, or would load."""
     return ModelView(
         id=model.name,
+        created=0 if described is None else described.written_at,
         family=model.family,
         tasks=_tasks(model),
         levels=[x.name for x in levels_of(model) if not x.approximation.needs_latents],

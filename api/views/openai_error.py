@@ -1,5 +1,6 @@
 """Errors as OpenAI's clients read them."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,6 +10,8 @@ from core.errors import FieldError
 
 #: Paths whose errors are of this shape.
 PATHS: Final = ("/v1/images/",)
+#: Paths that our own clients ask as well: their errors are problems, with an `error` beside.
+SHARED: Final = re.compile(r"/v1/models(/[^/]*)?")
 
 
 class ErrorDetail(BaseModel):
@@ -29,6 +32,11 @@ class ErrorView(BaseModel):
 def speaks_openai(path: str) -> bool:
     """Tell whether a path is of OpenAI's API."""
     return path.startswith(PATHS)
+
+
+def also_speaks_openai(path: str) -> bool:
+    """Tell whether a path is of OpenAI's API and of ours."""
+    return SHARED.fullmatch(path) is not None
 
 
 def error_body(

@@ -42,6 +42,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     sizes: Sizes
     steps: Steps
     object: str = "model"
+    created: int = 0  #: epoch s, when its folder was described; 0: nobody knows
+    owned_by: str = ""  #: for OpenAI's clients
     tasks: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()

@@ -5,10 +5,10 @@ import json
 from base64 import b64encode
 
 from bench.fault.scenario import Scenario
-from core.placement import own_queue_of
+from core.placement import CPU_QUEUE, own_queue_of
 from storage.redis.connect import ask
 from storage.redis.keys import PRIORITIES, list_of
-from tasks.messages import CPU_QUEUE, envelope
+from tasks.messages import envelope
 from worker.control.offers import QUEUE as CONTROL
 
 QUEUE = "gen.slow"

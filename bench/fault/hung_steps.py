@@ -4,7 +4,7 @@ import asyncio
 
 from bench.fault.scenario import Scenario
 from tests.slow import HANG
-from worker.process.components import HUNG_ENGINE
+from worker.process.engine_exit import HUNG_ENGINE
 
 
 class HungSteps(Scenario):

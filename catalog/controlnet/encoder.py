@@ -64,3 +64,13 @@ def count_blocks(shapes: Mapping[str, Shape], prefix: str) -> int:
     while str(number) in numbers:
         number += 1
     return number
+
+
+def linear(name: str, out: int, into: int) -> dict[str, Shape]:
+    """Shape the weights of a linear layer."""
+    return {f"{name}.weight": (out, into), f"{name}.bias": (out,)}
+
+
+def convolution(name: str, out: int, into: int, *, side: int) -> dict[str, Shape]:
+    """Shape the weights of a convolution, whose kernel is square."""
+    return {f"{name}.weight": (out, into, side, side), f"{name}.bias": (out,)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.controlnet.encoder import Config, Shape, Traits, count_blocks, read_shapes
+from catalog.controlnet.encoder import Config, Shape, Traits, count_blocks, linear, read_shapes
 from core.errors import BadWeights
 
 #: Its blocks are of two kinds: name in the transformer -> name of what makes their residuals.
@@ -71,11 +71,11 @@ class FluxEncoder:
             if name.startswith(_COPIED) and (is_guided or not name.startswith(_GUIDANCE))
         }
         embedder = self.shapes["x_embedder.weight"]
-        expected |= _linear("controlnet_x_embedder", *embedder)
+        expected |= linear("controlnet_x_embedder", *embedder)
         for kind, last in _KINDS.items():
             for number in range(min(_count(shapes, kind), _count(self.shapes, kind) + 1)):
                 expected |= self._block(kind, number)
-                expected |= _linear(f"{last}{number}", embedder[0], embedder[0])
+                expected |= linear(f"{last}{number}", embedder[0], embedder[0])
         if _MODES in shapes:
             expected[_MODES] = (shapes[_MODES][0], embedder[0])
         return expected
@@ -107,7 +107,3 @@ class FluxEncoder:
 
 def _count(shapes: Mapping[str, Shape], kind: str) -> int:
     return count_blocks(shapes, f"{kind}{{}}.")
-
-
-def _linear(name: str, out: int, into: int) -> dict[str, Shape]:
-    return {f"{name}.weight": (out, into), f"{name}.bias": (out,)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from catalog.controlnet.encoder import Config, Shape, Traits, count_blocks, read_shapes
+from catalog.controlnet.encoder import Config, Shape, Traits, count_blocks, linear, read_shapes
 from core.errors import BadWeights
 
 #: Parts of a transformer that a ControlNet copies: of its blocks the first ones.
@@ -65,8 +65,7 @@ class JointEncoder:
         }
         for number in range(min(_count(shapes), _count(self.shapes) + 1)):  # more is wrong anyway
             expected |= self._block(number)
-            expected[f"controlnet_blocks.{number}.weight"] = (width, width)
-            expected[f"controlnet_blocks.{number}.bias"] = (width,)
+            expected |= linear(f"controlnet_blocks.{number}", width, width)
         return expected
 
     def config(self, shapes: Mapping[str, Shape], traits: Traits) -> Config:

@@ -5,7 +5,7 @@ Their shapes do not tell all: where features are halved follows from how large t
 
 from collections.abc import Mapping, Sequence
 
-from catalog.controlnet.encoder import Config, Shape, count_blocks
+from catalog.controlnet.encoder import Config, Shape, convolution, count_blocks
 from core.errors import BadWeights
 
 _BODY = "adapter.body.{}."
@@ -66,15 +66,15 @@ def _pixels(config: Config) -> int:
 
 
 def _full(read: int, channels: Sequence[int], depth: int) -> dict[str, Shape]:
-    expected = _convolution("adapter.conv_in", channels[0], read, side=3)
+    expected = convolution("adapter.conv_in", channels[0], read, side=3)
     before = channels[0]
     for number, width in enumerate(channels):
         prefix = _BODY.format(number)
         if before != width:
-            expected |= _convolution(f"{prefix}in_conv", width, before, side=1)
+            expected |= convolution(f"{prefix}in_conv", width, before, side=1)
         for layer in range(depth):
-            expected |= _convolution(f"{prefix}resnets.{layer}.block1", width, width, side=3)
-            expected |= _convolution(f"{prefix}resnets.{layer}.block2", width, width, side=1)
+            expected |= convolution(f"{prefix}resnets.{layer}.block1", width, width, side=3)
+            expected |= convolution(f"{prefix}resnets.{layer}.block2", width, width, side=1)
         before = width
     return expected
 
@@ -84,14 +84,10 @@ def _light(read: int, channels: Sequence[int], depth: int) -> dict[str, Shape]:
     before = read
     for number, width in enumerate(channels):
         prefix, middle = _BODY.format(number), width // 4
-        expected |= _convolution(f"{prefix}in_conv", middle, before, side=1)
-        expected |= _convolution(f"{prefix}out_conv", width, middle, side=1)
+        expected |= convolution(f"{prefix}in_conv", middle, before, side=1)
+        expected |= convolution(f"{prefix}out_conv", width, middle, side=1)
         for layer in range(depth):
-            expected |= _convolution(f"{prefix}resnets.{layer}.block1", middle, middle, side=3)
-            expected |= _convolution(f"{prefix}resnets.{layer}.block2", middle, middle, side=3)
+            expected |= convolution(f"{prefix}resnets.{layer}.block1", middle, middle, side=3)
+            expected |= convolution(f"{prefix}resnets.{layer}.block2", middle, middle, side=3)
         before = width
     return expected
-
-
-def _convolution(name: str, out: int, into: int, *, side: int) -> dict[str, Shape]:
-    return {f"{name}.weight": (out, into, side, side), f"{name}.bias": (out,)}

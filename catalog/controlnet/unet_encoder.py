@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from catalog.controlnet.encoder import Config, Shape, Traits, count_blocks, read_shapes
+from catalog.controlnet.encoder import Config, Shape, Traits, convolution, count_blocks, read_shapes
 from catalog.controlnet.t2i_adapter import (
     config_of_adapter,
     expected_of_adapter,
@@ -156,7 +156,7 @@ def _embedding(channels: list[int], width: int) -> dict[str, Shape]:
     return {
         name: shape
         for part, size in sizes.items()
-        for name, shape in _convolution(f"{_EMBEDDING}.{part}", *size, side=3).items()
+        for name, shape in convolution(f"{_EMBEDDING}.{part}", *size, side=3).items()
     }
 
 
@@ -166,9 +166,5 @@ def _connections(widths: list[int]) -> dict[str, Shape]:
     return {
         name: shape
         for part, width in zip([*names, "controlnet_mid_block"], [*widths, widths[-1]], strict=True)
-        for name, shape in _convolution(part, width, width, side=1).items()
+        for name, shape in convolution(part, width, width, side=1).items()
     }
-
-
-def _convolution(name: str, out: int, into: int, *, side: int) -> dict[str, Shape]:
-    return {f"{name}.weight": (out, into, side, side), f"{name}.bias": (out,)}

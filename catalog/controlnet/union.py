@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from catalog.controlnet.encoder import Config, Shape, count_blocks
+from catalog.controlnet.encoder import Config, Shape, count_blocks, linear
 from core.errors import BadWeights
 
 _TASKS = "task_embedding"
@@ -31,9 +31,9 @@ def expected_of_union(
         raise BadWeights(f"{_TASKS} is of no Union ControlNet that diffusers makes")
     expected: dict[str, Shape] = {
         _TASKS: (shapes[_TASKS][0], width),
-        **_linear("spatial_ch_projs", width, width),
-        **_linear("control_add_embedding.linear_1", time_width, shapes[_TASKS][0] * size),
-        **_linear("control_add_embedding.linear_2", time_width, time_width),
+        **linear("spatial_ch_projs", width, width),
+        **linear("control_add_embedding.linear_1", time_width, shapes[_TASKS][0] * size),
+        **linear("control_add_embedding.linear_2", time_width, time_width),
     }
     for number in range(count_blocks(shapes, _LAYERS)):
         expected |= _layer(_LAYERS.format(number), width)
@@ -57,15 +57,11 @@ def _layer(prefix: str, width: int) -> dict[str, Shape]:
     return {
         f"{prefix}attn.in_proj_weight": (3 * width, width),
         f"{prefix}attn.in_proj_bias": (3 * width,),
-        **_linear(f"{prefix}attn.out_proj", width, width),
-        **_linear(f"{prefix}mlp.c_fc", 4 * width, width),
-        **_linear(f"{prefix}mlp.c_proj", width, 4 * width),
+        **linear(f"{prefix}attn.out_proj", width, width),
+        **linear(f"{prefix}mlp.c_fc", 4 * width, width),
+        **linear(f"{prefix}mlp.c_proj", width, 4 * width),
         **{f"{prefix}{ln}.{part}": (width,) for ln in ("ln_1", "ln_2") for part in _NORM},
     }
 
 
 _NORM = ("weight", "bias")
-
-
-def _linear(name: str, out: int, into: int) -> dict[str, Shape]:
-    return {f"{name}.weight": (out, into), f"{name}.bias": (out,)}

@@ -37,6 +37,7 @@ class Description:
     variant: str | None  #: of its files, such as `fp16`
     distilled: str | None  #: kind of few-step model, such as `turbo`
     scheduler: str  #: its own, by class
+    written_at: int  #: when the file that says what it is was written, in epoch s; 0: unknown
 
 
 def describe(folder: Path, name: str | None = None) -> Description:
@@ -55,6 +56,14 @@ def describe(folder: Path, name: str | None = None) -> Description:
     except BadWeights as error:
         raise ModelRefused(str(error)) from error
     return _describe(folder, name, family, index, components)
+
+
+def written_at(file: Path) -> int:
+    """Tell when a file was written, in epoch s; 0: it has gone meanwhile."""
+    try:
+        return int(file.stat().st_mtime)
+    except OSError:
+        return 0
 
 
 def check_name(name: str) -> None:
@@ -97,6 +106,7 @@ def _describe(
         variant=components[part].variant,
         distilled=kind,
         scheduler=str(schedule.get("_class_name")),
+        written_at=written_at(folder / INDEX),
     )
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from catalog.description.folder import GIB, Description, check_name
+from catalog.description.folder import GIB, Description, check_name, written_at
 from catalog.description.tensors import read_tensors
 from catalog.description.upscaler import FAMILY, Upscaler, is_upscaler, read_upscaler
 from core.errors import ModelRefused
@@ -57,6 +57,7 @@ def describe_upscaler(file: Path, name: str) -> Description:
         variant=None,
         distilled=None,
         scheduler="none",
+        written_at=written_at(file),
     )
 
 

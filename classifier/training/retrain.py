@@ -1,13 +1,21 @@
 """Retrain a classifier and pick the best of it, the current and earlier versions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from classifier.encoder.encoder import SentenceEncoder
 from classifier.labels import Labels
 from classifier.trained import TrainedClassifier
-from classifier.training.learned import MIN_JUDGES, Errors, errors_of, is_better, joined, lessons_of
+from classifier.training.learned import (
+    MIN_JUDGES,
+    Errors,
+    Lessons,
+    errors_of,
+    is_better,
+    joined,
+    lessons_of,
+)
 from classifier.training.train import train
 from core.boards.score import Score
 
@@ -16,7 +24,7 @@ NEW = ""  #: names the classifier that has just been trained
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shipped:
-    """The labels that ship with the models; None where there are none."""
+    """The labels beside the classifier that ships; None where there are none."""
 
     taught: Labels | None = None
     tested: Labels | None = None
@@ -31,6 +39,7 @@ class RetrainResult:
     images: int = 0  #: scored ones that it learned from
     before: Errors | None = None  #: of the classifier in force
     after: Errors | None = None  #: of the best of the others
+    base: str = ""  #: digest of the classifier that ships where it was made
 
 
 def retrain(
@@ -53,21 +62,35 @@ def retrain(
     if lessons.judges.counts.sum() < MIN_JUDGES:
         few = f"{int(lessons.judges.counts.sum())} labels of held-out prompts"
         return RetrainResult(chosen=None, reason=f"{few}: too few to judge by")
-    taught = lessons.taught
+    taught = replace(lessons.taught, origin=current.card.origin)  # of the same weights
     train(joined(shipped.taught, taught) if shipped.taught else taught, encoder, folder)
     others = {**earlier, NEW: TrainedClassifier(folder, encoder)}
+    return _elect(current, others, lessons, shipped.tested)
+
+
+def _elect(
+    current: TrainedClassifier,
+    others: Mapping[str, TrainedClassifier],
+    lessons: Lessons,
+    tested: Labels | None,
+) -> RetrainResult:
+    """Choose the best of those that know every level which judges: fewer are easier to know."""
+    columns = zip(lessons.judges.levels, lessons.judges.counts.T, strict=True)
+    judging = {level for level, counts in columns if counts.any()}
+    before = errors_of(current, lessons.judges, tested)
     errors = {
-        name: errors_of(each, lessons.judges, shipped.tested) for name, each in others.items()
+        name: errors_of(each, lessons.judges, tested)
+        for name, each in others.items()
+        if judging <= set(each.levels)
     }
-    best = min(errors, key=lambda name: errors[name].recent)
-    before = errors_of(current, lessons.judges, shipped.tested)
-    chosen = best if is_better(errors[best], before) else None
+    best = min(errors, key=lambda name: errors[name].recent, default=None)
+    chosen = best if best is not None and is_better(errors[best], before) else None
     return RetrainResult(
         chosen=chosen,
-        reason=_reason(chosen),
+        reason=_reason(chosen) if errors else "none knows all levels that images were made at",
         images=lessons.images,
         before=before,
-        after=errors[best],
+        after=None if best is None else errors[best],
     )
 
 

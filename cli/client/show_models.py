@@ -12,6 +12,8 @@ from cli.client.show import out
 from cli.client.tables import print_table
 
 UNKNOWN = "unknown: it makes images for who names it"
+#: What a service says of a model that no folder does.
+OF_WORKERS = {"is_resident", "is_loadable", "untried_on"}
 
 
 def show_models(models: Sequence[Model]) -> None:
@@ -78,6 +80,21 @@ def show_read(found: ReadModel, *, is_planned: bool, folder: Path) -> None:
         ("served", "no, this was a dry run" if is_planned else f"from {folder}"),
     ]
     _print(rows)
+
+
+def json_of(found: ReadModel) -> str:
+    """Encode what a folder is served as, as a service does, but for what its workers know."""
+    from api.views.model_view import model_view  # other commands would wait for it
+
+    view = model_view(found.model, found.description, resident=set(), planned=set(), untried_on=[])
+    return view.model_dump_json(exclude=OF_WORKERS)
+
+
+def json_of_removed(name: str) -> str:
+    """Encode that a model is served no more, as a service does."""
+    from api.views.model_view import ModelGone
+
+    return ModelGone(id=name).model_dump_json()
 
 
 def _worker(model: Model) -> str:

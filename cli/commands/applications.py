@@ -7,15 +7,17 @@ import typer
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.show_kept import show_applications
 
+EXAMPLE = "Example: atelier applications add avatars --model shapes-xl --slo 5 --floor 0.9"
+
 app = typer.Typer(
-    help="What jobs that name an application may get: models, time, quality.", no_args_is_help=True
+    help="What jobs that name an application may get: models, time, quality.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
 )
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What jobs name.")]
 
 
-@app.command(
-    epilog="Example: atelier applications add avatars --model shapes-xl --slo 5 --floor 0.9"
-)
+@app.command(epilog=EXAMPLE)
 def add(
     name: Name,
     model: Annotated[

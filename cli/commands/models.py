@@ -22,7 +22,13 @@ from cli.stack.services import models_dir
 from core.errors import NotFound
 from core.settings import get_settings
 
-app = typer.Typer(help="What the service makes images with.", no_args_is_help=True)
+EXAMPLE = "Example: atelier models add ~/my-sdxl.safetensors --name portraits"
+
+app = typer.Typer(
+    help="What the service makes images with.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+)
 
 #: Whose models may be those of this machine.
 OWN_HOSTS = ("127.0.0.1", "::1", "localhost")
@@ -33,7 +39,7 @@ POLL_S = 0.5
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As `models list` shows it.")]
 
 
-@app.command(epilog="Example: atelier models add ~/my-sdxl.safetensors --name portraits")
+@app.command(epilog=EXAMPLE)
 def add(
     path: Annotated[
         Path,
@@ -69,7 +75,10 @@ def add(
                 )
         except NoAnswer as error:
             found = _here(url, error, path, name, base, dry_run=dry_run)
-            show_models.show_read(found, is_planned=dry_run, folder=_models_dir())
+            if as_json:
+                typer.echo(show_models.json_of(found))
+            else:
+                show_models.show_read(found, is_planned=dry_run, folder=_models_dir())
             return
         if as_json:
             typer.echo(reply.body)
@@ -113,6 +122,8 @@ def remove_model(
                 raise
             remove(_models_dir(), name)
             show.err().print(f"{error}; removed from {_models_dir()}", highlight=False)
+            if as_json:
+                typer.echo(show_models.json_of_removed(name))
             return
     typer.echo(reply.body if as_json else f"{reply.value.id} is served no more")
 

@@ -34,7 +34,7 @@ from cli.commands.scenario import (
 from core.errors import ConfigurationError
 from core.log import configure
 from core.settings import get_settings
-from loadgen.arrivals.patterns import BURSTY, Pattern
+from loadgen.arrivals.patterns import BURSTY, MAX_RUN_S, Pattern
 from loadgen.main import finite_option
 from reporting.files import write
 from simulator.inputs import EXAMPLE
@@ -52,7 +52,10 @@ EXAMPLE_LINE = (
 
 
 def plan(
-    slo: Annotated[float, finite_option(min=0.001, help="Seconds that jobs are promised.")],
+    context: typer.Context,
+    slo: Annotated[
+        float, finite_option(min=0.001, max=MAX_RUN_S, help="Seconds that jobs are promised.")
+    ],
     price: Annotated[
         str, typer.Option(help="Of an hour, by device type: TYPE=PRICE[,TYPE=PRICE].")
     ],
@@ -102,10 +105,10 @@ def plan(
     configure("error", is_json=False)
     goal = Goal(max_late=max_late, min_quality=min_quality, confidence=confidence)
     try:
-        find_policy(policy)
+        find_policy(policy, option="policy")
         prices = parse_prices(price)
         found = read_sources(prices, profile, prompts, option="price")
-        load = read_load(found.prompts, trace, arrivals, rate, duration, cv, seed)
+        load = read_load(context, found, trace, arrivals, rate, duration, cv, seed)
         if not len(load):
             raise ConfigurationError("trace: it asks for nothing")
         world = World(

@@ -11,9 +11,15 @@ from rich.console import Console
 from catalog.models import read_models
 from cli.stack.services import models_dir
 from core.errors import ConfigurationError
-from core.settings import get_settings
+from core.settings import PROFILE, get_settings
 from loadgen.arrivals.patterns import Pattern
-from loadgen.main import finite_option
+from loadgen.main import (
+    cv_option,
+    duration_option,
+    finite_option,
+    refuse_beside_trace,
+    seed_option,
+)
 from loadgen.prompts import PromptSet, prompt_set, read_prompts
 from loadgen.spec import LoadSpec
 from loadgen.trace import read_trace
@@ -25,8 +31,8 @@ Trace = Annotated[
 ]
 Arrivals = Annotated[Pattern, typer.Option(help="How requests come.")]
 Rate = Annotated[float | None, finite_option(min=0.001, help="Requests a second.")]
-Duration = Annotated[float, finite_option(min=1.0, help="Seconds.")]
-Burstiness = Annotated[float, finite_option("--cv", min=0.05, help="Gamma: 1 is Poisson.")]
+Duration = Annotated[float, duration_option(min=1.0, help="Seconds.")]
+Burstiness = Annotated[float, cv_option(help="Gamma: 1 is Poisson.")]
 Prompts = Annotated[
     Path | None,
     typer.Option(
@@ -45,7 +51,7 @@ Period = Annotated[
     finite_option(min=0.5, max=86400, help="Seconds between decisions; else the service's."),
 ]
 Slots = Annotated[int | None, typer.Option(min=1, max=64, help="Images a worker makes at a time.")]
-Seed = Annotated[int, typer.Option(help="Of arrivals, prompts and workers.")]
+Seed = Annotated[int, seed_option(help="Of arrivals, prompts and workers.")]
 ReportFolder = Annotated[Path | None, typer.Option("--out", help="Folder of the report.")]
 
 #: Of whom nothing is known but what the profile says of all prompts.
@@ -71,9 +77,10 @@ def read_sources(
         ConfigurationError: a file cannot be read, or says nothing of a type.
     """
     settings = get_settings()
-    own = settings.profile_path
-    path = profile or (own if own.exists() else EXAMPLE)
-    known = read_devices(path, read_models(models_dir(settings)))
+    models = models_dir(settings)  # from wherever we are called: `settings.models_dir` is relative
+    own = (settings.data_dir / PROFILE, models.parent / PROFILE)
+    path = profile or next((each for each in own if each.exists()), EXAMPLE)
+    known = read_devices(path, read_models(models))
     if profile is None and not set(types) <= set(known.types):
         path, known = EXAMPLE, read_devices(EXAMPLE)
     check_types(types, known, option=option)
@@ -84,7 +91,8 @@ def read_sources(
 
 
 def read_load(
-    prompts: PromptSet,
+    context: typer.Context,
+    found: ScenarioSources,
     trace: Path | None,
     arrivals: Pattern,
     rate: float | None,
@@ -96,13 +104,15 @@ def read_load(
 
     Raises:
         ConfigurationError: neither is said, or it cannot be read; the message names the line.
+        typer.BadParameter: both are said.
     """
     if trace is not None:
-        return read_trace(trace, prompts.texts)
+        refuse_beside_trace(context, "rate", "duration", "arrivals", "cv")
+        return read_trace(trace, found.prompts.texts, models=found.known.profile.models)
     if rate is None:
         raise ConfigurationError("arrivals: either --trace or --rate must be given")
     spec = LoadSpec(arrivals=arrivals, rate=rate, duration_s=duration, cv=cv, seed=seed)
-    return spec.workload(prompts)
+    return spec.workload(found.prompts)
 
 
 def show_assumed(console: Console, run: Mapping[str, object]) -> None:

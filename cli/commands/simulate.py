@@ -47,6 +47,7 @@ EXAMPLE_LINE = (
 
 
 def simulate(
+    context: typer.Context,
     fleet: Annotated[str, typer.Option(help="Workers by device type: TYPE=COUNT[,TYPE=COUNT].")],
     policy: Annotated[
         list[str] | None, typer.Option(help="Such as atelier, program, ac; may be repeated.")
@@ -86,11 +87,13 @@ def simulate(
     settings = get_settings()
     configure("error", is_json=False)
     try:
-        policies = [name for name in dict.fromkeys(policy or ["atelier"]) if find_policy(name)]
+        policies = list(dict.fromkeys(policy or ["atelier"]))
+        for name in policies:
+            find_policy(name, option="policy")
         workers = parse_fleet(fleet)
         prices = _prices(price, workers)
         found = read_sources(workers, profile, prompts)
-        load = read_load(found.prompts, trace, arrivals, rate, duration, cv, seed)
+        load = read_load(context, found, trace, arrivals, rate, duration, cv, seed)
         world = World(
             fleet=workers,
             profile=found.known.profile,

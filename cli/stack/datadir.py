@@ -5,10 +5,12 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from core.errors import ConfigurationError
 
@@ -38,16 +40,43 @@ def make_secrets() -> Secrets:
 
 
 def keep_secrets(folder: Path) -> Secrets:
-    """Read the secrets of a data folder; at the first time make them, readable by us alone."""
+    """Read the secrets of a data folder; what it lacks is made and kept, readable by us alone.
+
+    Who else asks meanwhile waits, and gets the same. What only another version knows stays.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+    """
     path = folder / "secrets.json"
-    if not path.exists():
-        made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(made, "w", encoding="utf-8") as file:
-            json.dump(asdict(make_secrets()), file, indent=2)
-    try:
-        return Secrets(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}") from error
+    with (folder / "secrets.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            found = _read(path)
+            kept = make_secrets() if found is None else msgspec.convert(found, Secrets)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise ConfigurationError(f"{path} cannot be read: {error}") from error
+        whole = {**(found or {}), **asdict(kept)}
+        if whole != found:
+            _write(path, whole)
+    return kept
+
+
+def _read(path: Path) -> dict[str, object] | None:
+    """Read the fields of a file; None: there are none, as where the disk was full at its making."""
+    text = path.read_bytes() if path.exists() else b""
+    return msgspec.json.decode(text, type=dict[str, object]) if text else None
+
+
+def _write(path: Path, fields: Mapping[str, object]) -> None:
+    """Write a file beside and put it in place whole, whenever we are killed."""
+    beside = path.with_suffix(".part")
+    beside.unlink(missing_ok=True)  # of somebody who was
+    made = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(made, "w", encoding="utf-8") as file:
+        json.dump(fields, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
 
 
 @contextmanager

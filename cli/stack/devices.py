@@ -26,17 +26,17 @@ class Devices:
         """Say to the worker of this number, from 1, what it has.
 
         Raises:
-            ConfigurationError: there are fewer GPUs than that takes.
+            ConfigurationError: there are fewer GPUs than that takes, or all would share one.
         """
         if self.settings.device == "cpu":
             return self._a_share_of_the_host()
         if self.settings.device != "cuda":
-            return {}
+            return self._named_gpu() if self.settings.device.startswith("cuda") else {}
         gpus, first = self._gpus(), (number - 1) * self._each
         mine = gpus[first : first + self._each]
         env = {VISIBLE: ",".join(mine)} if self.workers > 1 else {}
         if self.has_controlnets and self._of_controlnets(gpus) in mine:
-            env["ATELIER_RESERVED_GIB"] = str(self.settings.control_gib)
+            env |= self._reserve
         return env
 
     def of_controlnets(self) -> dict[str, str]:
@@ -44,6 +44,20 @@ class Devices:
         if self.settings.device != "cuda":
             return {}
         return {VISIBLE: self._of_controlnets(self._gpus())}
+
+    def _named_gpu(self) -> dict[str, str]:
+        """Say what the one worker of a GPU has that a number names: ControlNets are there too."""
+        if self.workers > 1:
+            raise ConfigurationError(
+                f"ATELIER_DEVICE: all {self.workers} workers would compute on "
+                f"{self.settings.device}: leave the number out, `cuda` gives each a GPU of its own"
+            )
+        return self._reserve if self.has_controlnets else {}
+
+    @property
+    def _reserve(self) -> dict[str, str]:
+        """Leave to ControlNets what they take of a GPU."""
+        return {"ATELIER_RESERVED_GIB": str(self.settings.control_gib)}
 
     @property
     def _each(self) -> int:

@@ -1,6 +1,7 @@
 """Find TCP ports and keep them for the programs that will listen on them."""
 
 import socket
+import sys
 
 from core.errors import ConfigurationError
 
@@ -13,13 +14,15 @@ def free_port() -> int:
 
 
 def claim_port(asked: int, what: str) -> int:
-    """Keep a port that is free, or find one when 0 is asked for.
+    """Keep a port that is free, or find one when 0 is asked for, against all who claim any.
 
     Raises:
-        ConfigurationError: somebody listens on it.
+        ConfigurationError: somebody listens on it, or it was claimed, by this process or another.
     """
     try:
-        return _keep(asked)
+        port = asked or _keep(0)
+        _claim(port)
+        return _keep(port) if asked else port
     except OSError as error:
         raise ConfigurationError(
             f"port {asked} for {what}: {error.strerror}; 0 takes a free one"
@@ -42,3 +45,20 @@ def _keep(asked: int) -> int:
     port: int = keeper.getsockname()[1]
     keeper.detach()
     return port
+
+
+def _claim(port: int) -> None:
+    """Take the one name of a port until this process ends, however it ends.
+
+    Sockets that nobody listens on share a port, and a program that is started again does not listen
+    on its own for a while: the name is never shared. Only Linux has such names.
+    """
+    if sys.platform != "linux":
+        return
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0atelier port {HOST}:{port}")
+    except OSError:
+        claim.close()
+        raise
+    claim.detach()

@@ -20,12 +20,17 @@ LOOK_S = 3.0
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
+def _http(headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
+    """Open a client for this machine: it goes through no proxy that the environment names."""
+    return httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers, trust_env=False)
+
+
 def answers_http(url: str) -> Probe:
     """Look for a 200 at an address."""
 
     async def look() -> bool:
         try:
-            async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S) as http:
+            async with _http() as http:
                 return (await http.get(url)).status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
@@ -37,19 +42,42 @@ def answers_ping(port: int) -> Probe:
     """Look for a Redis-protocol server that has read its files."""
 
     async def look() -> bool:
-        return (await _ask(port, "PING")).startswith(b"+PONG")
+        return await _pongs(port)
+
+    return look
+
+
+def answers_at_all(port: int) -> Probe:
+    """Look for a Redis-protocol server that lives.
+
+    One whose disk is full (-MISCONF) or that reads its files (-LOADING) does: to kill it mends
+    neither.
+    """
+
+    async def look() -> bool:
+        return bool(await _ask(port, "PING"))
 
     return look
 
 
 def leads(port: int, matter: str) -> Health:
-    """Look whether somebody leads in a matter, in a Redis-protocol server."""
+    """Look whether somebody leads in a matter, in a Redis-protocol server.
+
+    While that takes no writes, nobody can lead in it.
+    """
 
     async def look() -> bool | None:
+        if not await _pongs(port):
+            return None
         answer = await _ask(port, f"EXISTS {leader_key(matter)}")
         return answer.startswith(b":1") if answer.startswith(b":") else None
 
     return look
+
+
+async def _pongs(port: int) -> bool:
+    """Look for a Redis-protocol server that can be read and written."""
+    return (await _ask(port, "PING")).startswith(b"+PONG")
 
 
 async def _ask(port: int, command: str) -> bytes:
@@ -64,21 +92,23 @@ async def _ask(port: int, command: str) -> bytes:
     return b""
 
 
-def reports(api: str, worker: str, headers: Mapping[str, str]) -> Health:
+def reports(api: str, store: int, worker: str, headers: Mapping[str, str]) -> Health:
     """Look whether a worker says that it lives: one that hangs or is stopped does not.
 
-    While the fleet cannot be read, nobody knows.
+    While the fleet cannot be read, or the store at this port cannot be written, nobody knows.
     """
 
     async def look() -> bool | None:
         try:
-            async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
+            async with _http(headers) as http:
                 answer = await http.get(f"{api}/v1/fleet")
             answer.raise_for_status()
             fleet = msgspec.json.decode(answer.content, type=Fleet)
         except (httpx.HTTPError, msgspec.DecodeError):
             return None
-        return any(each.name.partition("@")[0] == worker for each in fleet.workers)
+        if any(each.name.partition("@")[0] == worker for each in fleet.workers):
+            return True
+        return False if await _pongs(store) else None
 
     return look
 
@@ -92,7 +122,7 @@ def takes_jobs(api: str, worker: str, headers: Mapping[str, str]) -> Probe:
 
     async def look() -> bool:
         try:
-            async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
+            async with _http(headers) as http:
                 answer = await http.get(f"{api}/v1/fleet")
                 is_ready = (await http.get(f"{api}/readyz")).is_success
             fleet = msgspec.json.decode(answer.content, type=Fleet)

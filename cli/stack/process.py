@@ -39,7 +39,7 @@ class ServiceSpec:
     name: str
     command: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)  #: beside the environment of this process
-    is_ready: Probe | None = None  #: None: as soon as it runs
+    is_ready: Health | None = None  #: None: as soon as it runs
     start_s: float = 60.0  #: seconds until it must be ready
     is_healthy: Health | None = None  #: looked at while it runs; None: it is as long as it runs
     check_s: float = 5.0  #: seconds between two such looks
@@ -102,14 +102,28 @@ class SupervisedProcess:
         """
         service = self.service
         deadline = time.monotonic() + service.start_s
-        while service.is_ready and not await service.is_ready():
-            if self.pid is None:
-                raise Unavailable(f"{service.name} ended at its start.\n{self._log_end()}")
+        while not await self._is_ready():
             if time.monotonic() > deadline:
                 late = f"{service.name} was not ready within {service.start_s:.0f} s."
                 raise Unavailable(f"{late}\n{self._log_end()}")
             await asyncio.sleep(LOOK_S)
         self._tasks = [asyncio.create_task(self._keep()), asyncio.create_task(self._watch())]
+
+    async def _is_ready(self) -> bool:
+        """Look once; what answers while our own program is gone is somebody else's."""
+        is_ready = self.service.is_ready is None or await self.service.is_ready()
+        if self.pid is None:
+            raise self._ended()
+        return bool(is_ready)
+
+    def check_first_life(self) -> None:
+        """Look for a program that nobody can ask, once the others have started.
+
+        Raises:
+            Unavailable: it has ended meanwhile.
+        """
+        if self.service.is_ready is None and (self.restarts or self.pid is None):
+            raise self._ended()
 
     async def stop(self) -> None:
         """Ask the program to end, wait, then kill it and whatever it left behind."""
@@ -162,11 +176,18 @@ class SupervisedProcess:
             if self._stopping.is_set():
                 return
             kill_group(self._process.pid)
+            await self._start_again(f"ended with {code}")
+
+    async def _start_again(self, why: str) -> None:
+        """Start the program after a while; one that cannot even be started has had its life."""
+        while not self._stopping.is_set():
             wait_s = self._backoff.after(time.monotonic() - self._started_at)
-            self._tell(f"{self.service.name} ended with {code}; again in {wait_s:.1f} s")
-            if not await self._start_after(wait_s):
+            self._tell(f"{self.service.name} {why}; again in {wait_s:.1f} s")
+            try:
+                await self._start_after(wait_s)
                 return
-            self.restarts += 1
+            except OSError as error:  # no space for its log, no memory, no process
+                why = f"cannot be started: {error}"
 
     async def _watch(self) -> None:
         """Kill the program when it has been unhealthy for long; it is started again then.
@@ -191,13 +212,15 @@ class SupervisedProcess:
             await asyncio.wait_for(self._stopping.wait(), within_s)
         return self._stopping.is_set()
 
-    async def _start_after(self, wait_s: float) -> bool:
+    async def _start_after(self, wait_s: float) -> None:
         await self._is_stopping(wait_s)
         async with self._spawning:
-            if self._stopping.is_set():
-                return False
-            await self._spawn()
-        return True
+            if not self._stopping.is_set():
+                await self._spawn()
+                self.restarts += 1
+
+    def _ended(self) -> Unavailable:
+        return Unavailable(f"{self.service.name} ended at its start.\n{self._log_end()}")
 
     def _log_end(self, lines: int = 15) -> str:
         text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""

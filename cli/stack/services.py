@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,14 @@ from catalog.controlnets import read_controlnets
 from cli.stack.datadir import Secrets
 from cli.stack.devices import Devices
 from cli.stack.ports import HOST
-from cli.stack.probes import answers_http, answers_ping, leads, reports, takes_jobs
+from cli.stack.probes import (
+    answers_at_all,
+    answers_http,
+    answers_ping,
+    leads,
+    reports,
+    takes_jobs,
+)
 from cli.stack.process import ROOT, ServiceSpec
 from core.settings import Settings
 from storage.redis.server import find_server_binary, server_command
@@ -30,6 +37,8 @@ class Ports:
     scheduler: int
     store: int
     flower: int
+    #: Of each worker, by its name: one for all, as an operator may set it, would end all but one.
+    metrics: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,19 +132,25 @@ class Stack:
 
     def stages(self) -> list[Sequence[ServiceSpec]]:
         """List the programs in the order of their start; they stop the other way round."""
+        others = [self._cpu_worker(), *self._control_workers()]
+        workers = [self._worker(number) for number in range(1, self.workers + 1)]
         return [
             [self._store()],
-            [self._scheduler(), self._api()],
-            [self._flower(), self._upkeep(), self._cpu_worker(), *self._control_workers()],
-            [self._worker(number) for number in range(1, self.workers + 1)],
+            [self._scheduler(), self._api([*others, *workers])],
+            [self._flower(), self._upkeep(), *others],
+            workers,
         ]
 
     def _store(self) -> ServiceSpec:
         folder = self.data_dir / "store"
         folder.mkdir(exist_ok=True)
         command = server_command(find_server_binary(), folder, self.ports.store)
-        answers = answers_ping(self.ports.store)
-        return ServiceSpec(name="store", command=command, is_ready=answers, is_healthy=answers)
+        return ServiceSpec(
+            name="store",
+            command=command,
+            is_ready=answers_ping(self.ports.store),
+            is_healthy=answers_at_all(self.ports.store),
+        )
 
     def _scheduler(self) -> ServiceSpec:
         answers = answers_http(f"{self.scheduler_url}/healthz")
@@ -144,12 +159,15 @@ class Stack:
             name="scheduler", command=command, env=env, is_ready=answers, is_healthy=answers
         )
 
-    def _api(self) -> ServiceSpec:
+    def _api(self, workers: Sequence[ServiceSpec]) -> ServiceSpec:
+        """Serve clients, and show whoever asks for metrics what scheduler and workers count."""
+        ports = [self.ports.scheduler, *(self.ports.metrics[worker.name] for worker in workers)]
+        metrics_of = [f"http://{HOST}:{port}/metrics" for port in ports]
         answers = answers_http(f"{self.api_url}/healthz")
         return ServiceSpec(
             name="api",
             command=_python("run.api"),
-            env=self.env,
+            env={**self.env, "ATELIER_METRICS_OF": json.dumps(metrics_of)},
             is_ready=answers,
             is_healthy=answers,
             stop_s=15.0,
@@ -158,7 +176,9 @@ class Stack:
     def _upkeep(self) -> ServiceSpec:
         does = leads(self.ports.store, "upkeep")
         command = _python("run.upkeep")
-        return ServiceSpec(name="upkeep", command=command, env=self.env, is_healthy=does)
+        return ServiceSpec(
+            name="upkeep", command=command, env=self.env, is_ready=does, is_healthy=does
+        )
 
     def _cpu_worker(self) -> ServiceSpec:
         command, env = _python("run.worker", "--cpu"), self._worker_env("cpu")
@@ -179,7 +199,7 @@ class Stack:
             command=_python("run.worker"),
             env=self._worker_env(name) | self._devices.of_worker(number),
             is_ready=takes_jobs(self.api_url, name, self.headers),
-            is_healthy=reports(self.api_url, name, self.headers),
+            is_healthy=reports(self.api_url, self.ports.store, name, self.headers),
             start_s=WORKER_START_S,
             stop_s=self._worker_stop_s,
         )
@@ -189,7 +209,13 @@ class Stack:
         return self.settings.shutdown_s + WORKER_STOP_S
 
     def _worker_env(self, name: str) -> dict[str, str]:
-        return {**self.env, "ATELIER_WORKER_NAME": name, "OMP_NUM_THREADS": "1"}
+        return {
+            **self.env,
+            "ATELIER_WORKER_NAME": name,
+            "ATELIER_METRICS_HOST": HOST,
+            "ATELIER_METRICS_PORT": str(self.ports.metrics[name]),
+            "OMP_NUM_THREADS": "1",
+        }
 
     def _flower(self) -> ServiceSpec:
         answers = answers_http(f"{self.flower_url}/healthcheck")
@@ -208,6 +234,11 @@ class Stack:
             is_ready=answers,
             is_healthy=answers,
         )
+
+
+def worker_names(workers: int) -> list[str]:
+    """Name every worker that may run: those with models, and the others."""
+    return ["cpu", "control", *(f"worker-{number}" for number in range(1, workers + 1))]
 
 
 def _python(module: str, *arguments: str) -> list[str]:

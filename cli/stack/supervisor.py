@@ -40,11 +40,21 @@ class Supervisor:
             for child in stage:
                 await child.wait_ready()
                 self._tell(f"{child.service.name} is ready")
+        for child in self.children:
+            child.check_first_life()
 
     async def stop(self) -> None:
-        """Stop everything, last stage first; the programs of one stage stop together."""
+        """Stop everything, last stage first; the programs of one stage stop together.
+
+        One that cannot be stopped in order is killed, and keeps nobody else from it.
+        """
         for stage in reversed(self.stages):
-            await asyncio.gather(*(child.stop() for child in stage))
+            stops = (child.stop() for child in stage)
+            ended = await asyncio.gather(*stops, return_exceptions=True)
+            for child, error in zip(stage, ended, strict=True):
+                if error is not None:
+                    child.kill()
+                    self._tell(f"{child.service.name} was not stopped in order: {error}")
 
     def kill(self) -> None:
         """Kill everything, now: for somebody who does not want to wait for `stop`."""

@@ -3,11 +3,13 @@
 import asyncio
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from catalog.models import served_models
@@ -15,7 +17,7 @@ from cli.client import show
 from cli.stack.datadir import hold, keep_secrets
 from cli.stack.ports import claim_port
 from cli.stack.process import Tell
-from cli.stack.services import Ports, Stack, models_dir
+from cli.stack.services import Ports, Stack, models_dir, worker_names
 from cli.stack.supervisor import Supervisor
 from cli.stack.warming import tell_of_warming
 from core.errors import ConfigurationError
@@ -37,17 +39,20 @@ def _port(what: str, asked: int | None, usual: int) -> int:
         return claim_port(0, what)
 
 
-def choose_ports(api: int, flower: int | None) -> Ports:
-    """Check the ports asked for and find the others.
+def choose_ports(api: int, flower: int | None, workers: int) -> Ports:
+    """Check the ports asked for and find the others; no two are the same.
 
     Raises:
-        ConfigurationError: one that was asked for is taken.
+        ConfigurationError: one that was asked for is taken, or both are one.
     """
+    if api and api == flower:
+        raise ConfigurationError(f"--port and --flower-port are both {api}: each takes its own")
     return Ports(
         api=claim_port(api, "api"),
         flower=_port("flower", flower, FLOWER_PORT if api else 0),
         scheduler=_port("scheduler", None, SCHEDULER_PORT if api else 0),
         store=claim_port(0, "store"),
+        metrics={name: claim_port(0, name) for name in worker_names(workers)},
     )
 
 
@@ -79,14 +84,30 @@ def _announce(stack: Stack, supervisor: Supervisor, *, as_json: bool) -> None:
     console.print(f'Try: atelier submit "a red circle" --out circle.png --url {stack.public_url}')
 
 
-async def _run(stack: Stack, *, as_json: bool) -> None:
-    began, console = time.monotonic(), show.err()
+class UnreadConsole(Console):
+    """Falls silent once nobody reads it; rich would end the process, and cut off stdout too."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
+def teller(console: Console) -> Tell:
+    """Say lines on a console, with the time; that one cannot be written stops nothing."""
+    began = time.monotonic()
 
     def tell(line: str) -> None:
-        console.print(f"{time.monotonic() - began:7.1f} s  {line}", highlight=False, markup=False)
+        now_s = time.monotonic() - began
+        with suppress(OSError, SystemExit):
+            console.print(f"{now_s:7.1f} s  {line}", highlight=False, markup=False)
 
+    return tell
+
+
+async def _run(stack: Stack, *, as_json: bool) -> None:
+    console = UnreadConsole(stderr=True, soft_wrap=True)
+    tell = teller(console)
     supervisor = Supervisor(stack.stages(), logs=stack.data_dir / "logs", tell=tell)
-    stopping = _on_signals(supervisor)
+    stopping = on_signals(supervisor)
     try:
         with console.status("starting"):
             is_up = await _start(supervisor, stopping)
@@ -121,8 +142,11 @@ async def _start(supervisor: Supervisor, stopping: asyncio.Event) -> bool:
     return False
 
 
-def _on_signals(supervisor: Supervisor) -> asyncio.Event:
-    """Stop at the first SIGTERM or SIGINT, kill at the second."""
+def on_signals(supervisor: Supervisor) -> asyncio.Event:
+    """Stop at the first SIGTERM or SIGINT, kill at the second.
+
+    A terminal that goes stops too, unless that is ignored (`nohup`): it may say so twice.
+    """
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def stop() -> None:
@@ -130,6 +154,8 @@ def _on_signals(supervisor: Supervisor) -> asyncio.Event:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, stopping.set)
     return stopping
 
 
@@ -150,8 +176,9 @@ def up(
 ) -> None:
     """Run the whole service on this machine, in the foreground.
 
-    SIGTERM or Ctrl-C stops it in order: workers finish what takes them at most
-    ATELIER_SHUTDOWN_S and give the rest back. What dies or hangs is started again.
+    SIGTERM, Ctrl-C or the end of its terminal (unless under nohup) stops it in order: workers
+    finish what takes them at most ATELIER_SHUTDOWN_S and give the rest back. What dies or hangs
+    is started again.
     Models are loaded once everything runs, one by one; jobs that come meanwhile wait for theirs.
     Ends with 1 if a program does not start.
     """
@@ -162,7 +189,7 @@ def up(
     with hold((data_dir or settings.data_dir).resolve()) as folder:
         stack = Stack(
             data_dir=folder,
-            ports=choose_ports(port, flower_port),
+            ports=choose_ports(port, flower_port, workers),
             secrets=keep_secrets(folder),
             workers=workers,
             settings=settings,

@@ -60,7 +60,7 @@ class WarmingNews:
 async def tell_of_warming(api: str, headers: Mapping[str, str], tell: Tell) -> None:
     """Look at the fleet again and again, until cancelled."""
     news = WarmingNews()
-    async with httpx.AsyncClient(verify=_NO_TLS, headers=headers) as http:
+    async with httpx.AsyncClient(verify=_NO_TLS, headers=headers, trust_env=False) as http:
         while True:
             try:
                 answer = (await http.get(f"{api}/v1/fleet")).raise_for_status()

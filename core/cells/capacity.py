@@ -4,7 +4,6 @@ A curve: what one more job a second is worth to it, by how many it has. It falls
 level that suits them, then lower ones, and beyond the last segment nobody serves them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -27,16 +26,3 @@ class CellCapacity:
     def rate(self) -> float:
         """Tell how many jobs a second it can serve."""
         return sum(each.rate for each in self.segments)
-
-    def worth_at(self, rate: float) -> float:
-        """Tell what one more job is worth beside so many a second: the price of its place."""
-        return worth_at(self.segments, rate)
-
-
-def worth_at(segments: Sequence[Segment], rate: float) -> float:
-    """Tell what one more job is worth beside so many a second; 0 beyond all segments."""
-    for segment in segments:
-        if rate < segment.rate:
-            return segment.worth
-        rate -= segment.rate
-    return 0.0

@@ -8,11 +8,9 @@ from itertools import pairwise
 
 from core.errors import FieldError
 from core.family import EXPLICIT, SPACED, STOCHASTIC
-from core.identity.trait import Key, Trait, Use, whole
+from core.identity.trait import BY_PROMPT, Key, Trait, whole
 from core.job import JobRequest
 from core.model import Model
-
-_BARS = frozenset({Use.BORROW, Use.LEND, Use.COMPARE})
 
 
 def _guidance_rescale(model: Model, request: JobRequest) -> FieldError | None:
@@ -65,27 +63,27 @@ def _eta(model: Model, request: JobRequest) -> FieldError | None:
 STEPS: Mapping[str, Trait] = {
     "sigma_spacing": Trait(
         why="noise levels depend on it, of a template too",
-        bars=_BARS,
+        bars=BY_PROMPT,
         is_set=lambda request: request.sigma_spacing is not None,
         keys=whole("sigma_spacing", Key.RECORDING),
         refuses=_spacing,
     ),
     "sigmas": Trait(
         why="they are the noise levels, of a template too",
-        bars=_BARS,
+        bars=BY_PROMPT,
         is_set=lambda request: bool(request.sigmas),
         keys=whole("sigmas", Key.RECORDING),
         refuses=_sigmas,
     ),
     "eta": Trait(
         why="noise is drawn at each step; a template is noised as ever",
-        bars=_BARS,
+        bars=BY_PROMPT,
         is_set=lambda request: bool(request.eta),
         refuses=_eta,
     ),
     "guidance_rescale": Trait(
         why="how far a prompt is weighed; a template knows none",
-        bars=_BARS,
+        bars=BY_PROMPT,
         is_set=lambda request: bool(request.guidance_rescale),
         refuses=_guidance_rescale,
     ),

@@ -22,6 +22,10 @@ class Use(StrEnum):
     MOVE = "move"  #: another model makes it where its own is served no more
 
 
+#: Uses that know a job by its prompt alone: whatever else is in its latents stands in their way.
+BY_PROMPT = frozenset({Use.BORROW, Use.LEND, Use.COMPARE})
+
+
 class Key(StrEnum):
     """What jobs share if they are equal in all that it takes of them."""
 

@@ -7,12 +7,10 @@ from collections.abc import Hashable, Mapping
 from functools import partial
 
 from core.errors import FieldError
-from core.identity.trait import Key, Read, Trait, Use, whole
+from core.identity.trait import BY_PROMPT, Key, Read, Trait, Use, whole
 from core.job import JobRequest
 from core.model import Model
 from core.request.prompt_syntax import PromptSyntax
-
-_BARS = frozenset({Use.BORROW, Use.LEND, Use.COMPARE})
 
 
 def _is_set(name: str, request: JobRequest) -> bool:
@@ -54,7 +52,7 @@ def _row(
 ) -> Trait:
     return Trait(
         why=why,
-        bars=_BARS,
+        bars=BY_PROMPT,
         is_set=partial(_is_set, name),
         keys=keys,
         refuses=partial(_refuse, name, needs),
@@ -87,7 +85,7 @@ WORDS: Mapping[str, Trait] = {
     "negative_prompt_3": _negative("negative_prompt_3"),
     "prompt_syntax": Trait(
         why="weights change what a prompt means; text of several chunks is no template's",
-        bars=_BARS | {Use.PACE, Use.REUSE},
+        bars=BY_PROMPT | {Use.PACE, Use.REUSE},
         is_set=lambda request: request.prompt_syntax is not PromptSyntax.PLAIN,
         keys=whole("prompt_syntax", Key.PROMPT),
         refuses=_refuse_syntax,
@@ -106,7 +104,7 @@ WORDS: Mapping[str, Trait] = {
     "negative_target_size": _size("negative_target_size", needs="negative_original_size"),
     "embeddings": Trait(
         why="a word means what its tenant keeps by it, in a negative prompt too",
-        bars=_BARS,
+        bars=BY_PROMPT,
         is_set=lambda request: bool(request.embeddings),
         keys={Key.PROMPT: ("embeddings", _ids), Key.RECORDING: ("embeddings", _ids)},
         refuses=_refuse_embeddings,

@@ -30,7 +30,7 @@ slo_violations = Counter(
 saturation = Gauge("atelier_saturation", "Share of the demand the plan cannot serve.")
 redeliveries = Counter("atelier_redeliveries", "Jobs queued once more.", ["reason"])
 fenced_writes = Counter("atelier_fenced_writes", "Results refused: another claim owns the job.")
-jobs_dead = Counter("atelier_jobs_dead", "Jobs given up after too many attempts.")
+jobs_dead = Counter("atelier_jobs_dead", "Jobs given up: they can be tried again.")
 messages_unreadable = Counter(
     "atelier_messages_unreadable", "Messages that workers dropped: none of this service's."
 )
@@ -38,6 +38,10 @@ webhook_deliveries = Counter("atelier_webhook_deliveries", "Webhooks posted.", [
 archive_behind = Gauge(
     "atelier_archive_behind_seconds",
     "How long the first job is in the store that should be in the archive.",
+)
+upkeep_is_led = Gauge(
+    "atelier_upkeep_is_led",
+    "Whether an upkeep leads, so that jobs of lost workers go back and webhooks are posted.",
 )
 cache_hits = Counter("atelier_cache_hits", "Lookups, by where they were found.", ["cache", "tier"])
 cache_retrieval = Histogram(

@@ -11,6 +11,9 @@ from loadgen.arrivals.varying import RateCurve, along
 #: Coefficient of variation of Gamma gaps of shape .05 (Proteus §6.4).
 BURSTY = 20**0.5
 PERIOD_S = 120.0  #: of a square wave
+#: Longest run, a month: rates are drawn by the second. Largest coefficient of variation: beyond it
+#: most gaps are too short for a number.
+MAX_RUN_S, MAX_CV = 31 * 86_400.0, 100.0
 
 
 class Pattern(StrEnum):

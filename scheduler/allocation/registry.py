@@ -55,12 +55,12 @@ def prepare(name: str) -> None:
         warm()
 
 
-def find_policy(name: str) -> Policy:
-    """Give the policy of this name.
+def find_policy(name: str, *, option: str = "ATELIER_POLICY") -> Policy:
+    """Give the policy of this name. `option`: where it was said, for an error.
 
     Raises:
         ConfigurationError: there is no such policy.
     """
     if name not in POLICIES:
-        raise ConfigurationError(f"ATELIER_POLICY: {name!r} is none of {', '.join(POLICIES)}")
+        raise ConfigurationError(f"{option}: {name!r} is none of {', '.join(POLICIES)}")
     return POLICIES[name]

@@ -48,6 +48,9 @@ class EvictionLedger:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, lender_id: str) -> bool:
+        return lender_id in self._entries
+
     @property
     def newest(self) -> Lender | None:
         """Give the lender that was taken in last; None of none."""

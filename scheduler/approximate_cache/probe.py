@@ -13,7 +13,7 @@ from functools import partial
 
 from core.errors import AtelierError, ObjectMissing
 from core.latents import LATENTS, LatentKey, latents_key
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from scheduler.approximate_cache.eviction import EvictionLedger
 from scheduler.approximate_cache.finder import Finder, LatentQuery
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
@@ -61,9 +61,11 @@ class Probes:
         ledger: EvictionLedger,
         *,
         budget_s: float,
+        period_s: float = PERIOD_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._switch = switch
+        self._period_s = period_s
         self._clock = clock
         self._finder = finder
         self._objects = objects
@@ -73,8 +75,9 @@ class Probes:
     async def run(self) -> None:
         """Probe until cancelled."""
         while True:
-            await asyncio.sleep(PERIOD_S)
-            await self.probe()
+            await asyncio.sleep(self._period_s)
+            with log_errors(log, "probe_failed"):
+                await self.probe()
 
     async def probe(self) -> None:
         """Probe once, and say how they did."""

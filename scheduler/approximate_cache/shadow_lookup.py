@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from core.errors import VectorsUnavailable
 from core.levels.level import resumed_levels
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.model import Model
 from core.placement import PlacementQuery
 from scheduler.approximate_cache.finder import Finder, LatentQuery
@@ -57,7 +57,8 @@ class ShadowLookup:
     async def run(self) -> None:
         """Learn until cancelled, beside the requests."""
         while True:
-            await self.learn()
+            with log_errors(log, "shadow_lookup_failed"):
+                await self.learn()
             await asyncio.sleep(PAUSE_S)
 
     async def learn(self) -> None:
@@ -90,8 +91,11 @@ class ShadowLookup:
         if ask is not None and model in self._models:
             self._waiting.append(ask)
 
-    def _observe(self, model: str, neighbour: Neighbour | None) -> None:
-        for level in resumed_levels(self._models[model]):
+    def _observe(self, name: str, neighbour: Neighbour | None) -> None:
+        model = self._models.get(name)
+        if model is None:  # removed since its prompt was noted
+            return
+        for level in resumed_levels(model):
             skipped = level.approximation.skipped_steps
             is_hit = neighbour is not None and self._finder.suits(neighbour, skipped)
             self._hits.observe(level.name, is_hit)

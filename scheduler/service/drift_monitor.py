@@ -14,9 +14,9 @@ from redis.asyncio import Redis
 from classifier.encoder.encoder import SentenceEncoder
 from classifier.files import ClassifierFiles, open_files
 from classifier.trained import TrainedClassifier
-from core.boards.classifier import SHIPPED
+from core.boards.classifier import SHIPPED, ClassifierVersion, taught_from
 from core.boards.score import Score
-from core.errors import AtelierError, ConfigurationError
+from core.errors import AtelierError, ConfigurationError, ObjectMissing
 from core.log import get_logger, log_errors
 from core.settings import Settings
 from scheduler.metrics import Metrics
@@ -63,7 +63,9 @@ class DriftMonitor:
         self._adopt = adopt
         self._leads = leads  #: of several schedulers one asks for retraining
         self._metrics = metrics
+        self._base = classifier.card.digest  #: versions taught beside another are not for here
         self._version = SHIPPED
+        self._passed_over = ""  #: id of a version that cannot be used, which was told once
         self._cursor: str | None = None  #: in the scores; None while another scheduler leads
         self._scored = 0  #: since the last change
         self._reviews: tuple[int, ...] = ()  #: that are to come, each after so many scores
@@ -80,7 +82,6 @@ class DriftMonitor:
 
         Raises:
             Unavailable: a store does not answer.
-            ConfigurationError, ObjectMissing: what was published cannot be used.
         """
         await self._take_over()
         if not self._leads():
@@ -105,17 +106,32 @@ class DriftMonitor:
         self._complaint = complaint
 
     async def _take_over(self) -> None:
-        versions = await self._board.versions()
-        if not versions or versions[0].id == self._version:
+        newest = await self._newest()
+        if newest is None or newest.id in (self._version, self._passed_over):
             return
-        newest = versions[0]
-        classifier = await asyncio.to_thread(self._load, newest.id)
-        self._adopt(classifier)
-        self._classifier, self._version = classifier, newest.id
+        try:
+            classifier = await asyncio.to_thread(self._load, newest.id)
+            self._adopt(classifier)
+        except (ConfigurationError, ObjectMissing) as error:  # the one at hand is watched on
+            return self._pass_over(newest, str(error))
+        self._classifier, self._version, self._passed_over = classifier, newest.id, ""
         self._detector.reset()
         self._scored, self._reviews = 0, REVIEWS
         self._metrics.see_classifier()
         log.info("classifier_changed", version=newest.id, cause=newest.cause)
+
+    async def _newest(self) -> ClassifierVersion | None:
+        """Read which version is to be in force; None: the base."""
+        versions = await self._board.versions()
+        ours = taught_from(self._base, versions)
+        if versions and not ours:
+            self._pass_over(versions[0], "it was taught beside another classifier than is here")
+        return ours[0] if ours else None
+
+    def _pass_over(self, version: ClassifierVersion, reason: str) -> None:
+        if version.id != self._passed_over:
+            log.warning("classifier_not_used", version=version.id, reason=reason)
+        self._passed_over = version.id
 
     def _load(self, version_id: str) -> TrainedClassifier:
         return TrainedClassifier(self._files.get(version_id), self._encoder)

@@ -1,11 +1,10 @@
 """Read what devices cost: `h200=3.5,l40s=.9`."""
 
-import math
-
 from core.errors import ConfigurationError
 from simulator.report.costs import Prices
 
 MOST_TYPES = 4  #: the fleets to choose from grow with the power of it
+LEAST, MOST = 1e-6, 1e9  #: in any currency; with others the linear program loses its digits
 
 
 def parse_prices(text: str) -> Prices:
@@ -22,8 +21,9 @@ def parse_prices(text: str) -> Prices:
             raise ConfigurationError(f"price: {part[:80]!r} is not TYPE=PRICE, such as h200=3.5")
         if name in prices:
             raise ConfigurationError(f"price: {name[:80]!r} is there twice")
-        if not 0 < price < math.inf:
-            raise ConfigurationError(f"price: {name[:80]}: {figure[:20]} must be above 0")
+        if not LEAST <= price <= MOST:
+            said = f"{figure[:20]} must be above 0, {LEAST:g} to {MOST:g}"
+            raise ConfigurationError(f"price: {name[:80]}: {said}")
         prices[name] = price
     if len(prices) > MOST_TYPES:
         raise ConfigurationError(f"price: {len(prices)} types of devices; at most {MOST_TYPES}")

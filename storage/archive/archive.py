@@ -27,8 +27,10 @@ class Archive(Protocol):
         `is_buried`: those that ended for want of attempts, all of which have failed.
         """
 
-    async def find_old(self, before_ms: int, tenant: str, limit: int) -> Sequence[Archived]:
-        """Read jobs that ended before a moment, of one tenant or (empty) of all."""
+    async def find_old(
+        self, before_ms: int, tenant: str, limit: int, skip: int
+    ) -> Sequence[Archived]:
+        """Read jobs that ended before a moment, of one tenant or (empty) of all, beyond `skip`."""
 
     async def delete(self, ids: Sequence[str]) -> None:
         """Delete jobs; those that are not there are nothing to it."""
@@ -54,7 +56,9 @@ class NoArchive(Archive):
     ) -> Sequence[Archived]:
         return ()
 
-    async def find_old(self, before_ms: int, tenant: str, limit: int) -> Sequence[Archived]:
+    async def find_old(
+        self, before_ms: int, tenant: str, limit: int, skip: int
+    ) -> Sequence[Archived]:
         return ()
 
     async def delete(self, ids: Sequence[str]) -> None:

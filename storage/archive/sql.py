@@ -52,11 +52,14 @@ class SqlArchive(Archive):
             asked = asked.where(tuple_(*place) < tuple_(*after))
         return await self._ask(asked.order_by(*(each.desc() for each in place)).limit(limit))
 
-    async def find_old(self, before_ms: int, tenant: str, limit: int) -> Sequence[Archived]:
+    async def find_old(
+        self, before_ms: int, tenant: str, limit: int, skip: int
+    ) -> Sequence[Archived]:
         asked = _JOBS.where(JOBS.c.finished_at <= before_ms)
         if tenant:
             asked = asked.where(JOBS.c.tenant == tenant)
-        return await self._ask(asked.order_by(JOBS.c.finished_at).limit(limit))
+        ordered = asked.order_by(JOBS.c.finished_at, JOBS.c.id)
+        return await self._ask(ordered.limit(limit).offset(skip))
 
     async def delete(self, ids: Sequence[str]) -> None:
         if ids:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
+from uuid import uuid4
 
 import redis
 import redis.asyncio
@@ -14,7 +15,7 @@ from core.boards.plan import Plan, WorkerAssignment
 from core.codec import decode, encode
 from core.schema import SCHEMA, Versioned
 from storage.redis.connect import ask, ask_sync, converting_errors
-from storage.redis.keys import ASSIGNMENTS, BEATS, FLEET, PLAN
+from storage.redis.keys import ASSIGNMENTS, BEATS, FLEET, PLAN, leader_key
 from storage.redis.script import call, call_sync, load
 
 #: The store asks for all assignments: what was published last is not in force.
@@ -204,9 +205,10 @@ class Leadership:
     """One leader at a time in one matter, by lease; its fence grows with every change of leader."""
 
     def __init__(self, redis: "redis.asyncio.Redis", name: str, owner: str, ttl_s: float) -> None:
+        """Lead in no matter yet; `owner` begins a name that no other has, nor had."""
         self._redis = redis
         self._name = name
-        self._owner = owner
+        self._owner = f"{owner}:{uuid4().hex}"
         self._ttl_ms = int(ttl_s * 1000)
         self.fence: int | None = None  #: while we lead, as far as we know
 
@@ -233,3 +235,8 @@ class Leadership:
     async def _ask(self, fence: int, wish: str) -> int:
         args = (self._name, self._owner, self._ttl_ms, fence, wish)
         return int(await call(self._redis, load("lead"), *args))
+
+
+async def is_led(client: "redis.asyncio.Redis", name: str) -> bool:
+    """Tell whether anybody leads in a matter."""
+    return bool(await ask(client, "EXISTS", leader_key(name)))

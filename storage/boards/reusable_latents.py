@@ -1,4 +1,4 @@
-"""Queue of jobs whose latents may be reused: announced by workers, read by the scheduler."""
+"""Queues of jobs whose latents may be reused, and of those deleted since, for the scheduler."""
 
 from typing import Protocol
 
@@ -7,8 +7,9 @@ import redis.asyncio
 
 from core.codec import decode, encode
 from core.latents import Lender
-from storage.redis.connect import ask, ask_sync
-from storage.redis.keys import LENDERS, job_key
+from storage.redis.connect import ask
+from storage.redis.keys import DELETED, LENDERS
+from storage.redis.script import call_sync, load
 
 #: Nobody takes them in: then the oldest go, and upkeep deletes their latents by age.
 MAX_WAITING = 10_000
@@ -20,14 +21,18 @@ class NewLenders(Protocol):
     async def take(self, count: int) -> list[Lender]:
         """Take what has been announced since the last call."""
 
+    async def take_deleted(self, count: int) -> list[str]:
+        """Take jobs that were deleted since the last call; most of them lent nothing.
+
+        Each is announced before it is deleted, or never: whoever asks for these and then takes all
+        that was announced knows every lender among them.
+        """
+
 
 def announce(client: redis.Redis, lender: Lender) -> bool:
     """Say that a job's latents are in the store; False: it was deleted, and nobody is told."""
-    if not ask_sync(client, "EXISTS", job_key(lender.id)):
-        return False
-    ask_sync(client, "LPUSH", LENDERS, encode(lender))
-    ask_sync(client, "LTRIM", LENDERS, 0, MAX_WAITING - 1)
-    return True
+    words = (lender.id, encode(lender), MAX_WAITING)
+    return bool(call_sync(client, load("lend"), *words))
 
 
 class AnnouncedLenders:
@@ -40,3 +45,8 @@ class AnnouncedLenders:
         """Take at most `count`; each is given once."""
         documents = await ask(self._redis, "RPOP", LENDERS, count)
         return [decode(document, Lender) for document in documents or ()]
+
+    async def take_deleted(self, count: int) -> list[str]:
+        """Take ids of jobs that were deleted, `count` at most; each is given once."""
+        names = await ask(self._redis, "RPOP", DELETED, count)
+        return [name.decode() for name in names or ()]

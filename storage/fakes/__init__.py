@@ -11,7 +11,7 @@ from storage.fakes.boards.fleet import (
 from storage.fakes.boards.history import MemoryHistory
 from storage.fakes.boards.scores import MemoryScores
 from storage.fakes.events import MemoryEvents
-from storage.fakes.jobs import MemoryJobs
+from storage.fakes.jobs import MemoryExpectedJobs, MemoryJobs
 from storage.fakes.leases import MemoryLeases
 from storage.fakes.objects import MemoryObjects
 from storage.fakes.outbox import MemoryOutbox
@@ -29,6 +29,7 @@ __all__ = [
     "MemoryClassifiers",
     "MemoryDemand",
     "MemoryEvents",
+    "MemoryExpectedJobs",
     "MemoryFleet",
     "MemoryFleetReader",
     "MemoryHistory",

@@ -1,4 +1,4 @@
-"""In-memory fake of `JobStore`."""
+"""In-memory fakes of `JobStore` and `ExpectedJobs`."""
 
 import builtins
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from storage.jobs.record import (
     not_buried,
     too_late,
 )
-from storage.jobs.submit import Answer, NewJob
+from storage.jobs.submit import LOOK, Answer, ExpectedJob, NewJob
 from storage.redis.index import read_cursor, write_cursor
 from storage.redis.keys import PRIORITIES, list_of
 
@@ -30,6 +30,10 @@ class MemoryJobs(Jobs):
 
     async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]:
         return self.store.submit(jobs, self._max_queue)
+
+    async def expect(self, job_id: str, keys: Sequence[str]) -> None:
+        with self.store.lock:
+            self.store.expected.append((self.store.now(), job_id, tuple(keys)))
 
     async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
         first, job_id = self.store.used_keys.get((tenant, key), ("", ""))
@@ -103,7 +107,6 @@ class MemoryJobs(Jobs):
         for posted in (store.outbox, store.dead):
             posted.pop(record.of_life(f"{job.id}:completed"), None)
         record.retries += 1
-        store.queues.add(job.placement.queue)
         store.events.pop(job.id, None)
         store.requeue(record, "retried")
         store.emit(job.id, "status", {"status": "queued"})
@@ -136,3 +139,24 @@ class MemoryJobs(Jobs):
 
     def _own(self, queue: str) -> set[str]:
         return {q for q in self.store.queues if is_own(q) and shared_queue_of(q) == queue}
+
+
+class MemoryExpectedJobs:
+    """Notes of objects that are stored before jobs, in memory."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+
+    async def find(self, older_s: float) -> builtins.list[ExpectedJob]:
+        with self.store.lock:
+            before = self.store.now() - older_s
+            notes = [each for each in self.store.expected if each[0] <= before][:LOOK]
+            return [
+                ExpectedJob(note=job_id, has_come=job_id in self.store.records, keys=keys)
+                for _, job_id, keys in notes
+            ]
+
+    async def settle(self, expected: Sequence[ExpectedJob]) -> None:
+        with self.store.lock:
+            notes = {each.note for each in expected}
+            self.store.expected = [each for each in self.store.expected if each[1] not in notes]

@@ -5,7 +5,15 @@ from dataclasses import replace
 
 from storage.fakes.record import Posted
 from storage.fakes.store import MemoryStore
-from storage.jobs.outbox import MAX_DEAD, SETTLE_S, DeadDelivery, DeadPage, Deliveries, Delivery
+from storage.jobs.outbox import (
+    MAX_DEAD,
+    MAX_PENDING,
+    SETTLE_S,
+    DeadDelivery,
+    DeadPage,
+    Deliveries,
+    Delivery,
+)
 from storage.redis.index import read_cursor, write_cursor
 
 KEEP_DEAD_S = 7 * 86_400.0  #: as in `storage/redis/scripts/prelude.lua`
@@ -14,15 +22,19 @@ KEEP_DEAD_S = 7 * 86_400.0  #: as in `storage/redis/scripts/prelude.lua`
 class MemoryOutbox(Deliveries):
     """Deliveries of one memory store."""
 
-    def __init__(self, store: MemoryStore, *, max_dead: int = MAX_DEAD) -> None:
+    def __init__(
+        self, store: MemoryStore, *, max_dead: int = MAX_DEAD, max_pending: int = MAX_PENDING
+    ) -> None:
         self.store = store
         self._max_dead = max_dead
+        self._max_pending = max_pending
 
     async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
         with self.store.lock:
             at = self.store.now() if now is None else now
-            posts = sorted(self.store.outbox.values(), key=lambda p: (p.at, p.delivery.id))
-            ready = [p for p in posts if p.at <= at][:limit]
+            for tenant in {p.delivery.tenant for p in self._due(at)[:limit]}:
+                self._give_up_oldest(tenant)
+            ready = self._due(at)[:limit]
             for post in ready:
                 post.at = at + SETTLE_S
             again_ms = int(1000 * (at + SETTLE_S))
@@ -39,9 +51,11 @@ class MemoryOutbox(Deliveries):
             known = self.store.outbox.pop(delivery_id, None) is not None
             return self._count(known, outcome)
 
-    async def retry(self, delivery_id: str, wait_s: float) -> bool:
+    async def retry(self, delivery: Delivery, wait_s: float) -> bool:
         with self.store.lock:
-            post = self.store.outbox.get(delivery_id)
+            post = self.store.outbox.get(delivery.id)
+            if post is not None and post.delivery.attempt >= delivery.attempt:
+                return True
             if post is not None:
                 post.at = self.store.now() + wait_s
                 post.delivery = _next(post.delivery)
@@ -51,10 +65,8 @@ class MemoryOutbox(Deliveries):
         with self.store.lock:
             post = self.store.outbox.pop(delivery_id, None)
             if post is not None:
-                post.at = self.store.now()
                 post.delivery = _next(post.delivery)
-                self.store.dead[delivery_id] = post
-                self._drop_oldest(post.delivery.tenant)
+                self._bury(post)
             return self._count(post is not None, "dead")
 
     async def list_dead(
@@ -82,6 +94,23 @@ class MemoryOutbox(Deliveries):
                 post.delivery = replace(post.delivery, attempt=0)
                 self.store.outbox[delivery_id] = post
             return self._count(post is not None, "replayed")
+
+    def _due(self, at: float) -> list[Posted]:
+        posts = sorted(self.store.outbox.values(), key=lambda p: (p.at, p.delivery.id))
+        return [post for post in posts if post.at <= at]
+
+    def _give_up_oldest(self, tenant: str) -> None:
+        pending = [p for p in self.store.outbox.values() if p.delivery.tenant == tenant]
+        for post in pending[: max(0, len(pending) - self._max_pending)]:
+            del self.store.outbox[post.delivery.id]
+            if post.delivery.event == "completed":
+                self._bury(post)
+            self._count(True, "dead" if post.delivery.event == "completed" else "dropped")
+
+    def _bury(self, post: Posted) -> None:
+        post.at = self.store.now()
+        self.store.dead[post.delivery.id] = post
+        self._drop_oldest(post.delivery.tenant)
 
     def _is_kept(self, post: Posted) -> bool:
         return post.at > self.store.now() - KEEP_DEAD_S

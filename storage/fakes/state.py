@@ -48,6 +48,8 @@ class StoreState:
     last_event: int = 0  #: number of the latest event of any job
     outbox: dict[str, Posted] = field(default_factory=dict)
     dead: dict[str, Posted] = field(default_factory=dict)
+    #: Objects that are stored before their job: when that was noted, its id, their keys.
+    expected: list[tuple[float, str, tuple[str, ...]]] = field(default_factory=list)
     stats: Counter[str] = field(default_factory=Counter)
     stops: dict[str, queue.SimpleQueue[str]] = field(
         default_factory=lambda: defaultdict(queue.SimpleQueue)
@@ -189,13 +191,13 @@ class StoreState:
         """Take a job out of its line, and remember how far its list is served."""
         start, record.start = record.start, None
         name, tenant = record.list_name, record.job.tenant
-        if not is_served and self.num_queued(record.job.placement.queue, tenant) <= 1:
-            self.shares[name].pop(tenant, None)
         if not [r for r in self.waiting(name) if r is not record]:
             self.shares.pop(name, None)
         elif is_served and start is not None and start >= 0:
             kept = {who: at for who, at in self.shares[name].items() if at >= start}
             self.shares[name] = kept | {"": start}
+        elif start is not None and start >= 0 and tenant in self.shares[name]:
+            self.shares[name][tenant] -= record.work  # what it was given for others stays
 
     def num_queued(self, queue: str, tenant: str) -> int:
         """Count the jobs of one tenant that wait on a queue."""

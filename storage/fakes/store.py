@@ -37,6 +37,7 @@ class MemoryStore(StoreState):
         record.job = replace(record.job, status=JobStatus.QUEUED)
         record.device_s = 0.0
         self.missing.pop(record.job.id, None)
+        self.queues.add(record.job.placement.queue)
         if record.start is None:
             self.enter(record, work)
         self.ring(record)

@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from core.job import Failure, JobRequest, JobStatus
-from core.placement import Placement
+from core.placement import Placement, is_own
 from storage.fakes.record import Record, objects_of
 from storage.fakes.store import MemoryStore
 from storage.jobs.record import tried_too_often, undeliverable
@@ -31,11 +31,11 @@ class MemorySweeper(Upkeep):
 
     async def republish(self, stale_s: float) -> list[str]:
         with self.store.lock:
-            return [
-                r.job.id
-                for r in self._having(JobStatus.QUEUED)
-                if self._is_missing(r, stale_s) and self._republish(r)
-            ]
+            queued = self._having(JobStatus.QUEUED)
+            missing = [r for r in queued if self._is_missing(r, stale_s)]
+            back = [r.job.id for r in missing if self._republish(r)]
+            self._forget_queues()
+            return back
 
     async def expire(self) -> list[str]:
         with self.store.lock:
@@ -114,7 +114,6 @@ class MemorySweeper(Upkeep):
             self.store.withdraw(record)
             record.job = replace(record.job, request=request, placement=placement)
             record.message = message
-            self.store.queues.add(placement.queue)
             self.store.requeue(record, "rescued", record.work)
             return True
 
@@ -163,6 +162,13 @@ class MemorySweeper(Upkeep):
         )
         self.store.requeue(record, "reaped")
         self.store.emit(job.id, "status", {"status": "queued"})
+
+    def _forget_queues(self) -> None:
+        """Forget workers' own queues that are empty."""
+        waiting = {r.job.placement.queue for r in self._having(JobStatus.QUEUED)}
+        lists, own = self.store.lists, set(filter(is_own, self.store.queues - waiting))
+        rung = {queue for queue in own if any(lists[list_of(queue, p)] for p in PRIORITIES)}
+        self.store.queues -= own - rung
 
     def _is_missing(self, record: Record, stale_s: float) -> bool:
         if record.tagged in self.store.lists[record.list_name]:

@@ -1,4 +1,4 @@
-"""Consistency check of records, indexes and lists, for tests and operators."""
+"""Consistency check of records, indexes and lists, for tests and benches."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -25,6 +25,7 @@ from storage.redis.keys import (
     held_key,
     list_of,
     open_key,
+    pending_key,
     tenant_key,
     upload_key,
     uploads_key,
@@ -93,12 +94,24 @@ def _check_others(client: Redis) -> list[str]:
     known = {name for index in indexes for name in ask_sync(client, "ZRANGE", index, 0, -1)}
     deliveries = _named(client, delivery_key("*"))
     missing += [key for key in deliveries if key.partition(":")[2].encode() not in known]
+    missing += _check_pending(client)
     for key in _named(client, upload_key("*")):
         tenant, kind = ask_sync(client, "HMGET", key, "tenant", "kind")
         index = uploads_key(kind.decode(), tenant.decode())
         if ask_sync(client, "ZSCORE", index, key.partition(":")[2]) is None:
             missing.append(key)
     return [f"{name} is in no index" for name in missing]
+
+
+def _check_pending(client: Redis) -> list[str]:
+    """Name the deliveries to be made that are not, or alone, in their tenant's index."""
+    waiting: set[bytes] = set(ask_sync(client, "ZRANGE", OUTBOX, 0, -1))
+    indexes = _named(client, pending_key("*"))
+    pending = {name for index in indexes for name in ask_sync(client, "ZRANGE", index, 0, -1)}
+    tenants = {n: ask_sync(client, "HGET", delivery_key(n.decode()), "tenant") for n in waiting}
+    of_tenants = {name for name, tenant in tenants.items() if tenant}  # else of an older version
+    wrong = (of_tenants - pending) | (pending - waiting)
+    return [delivery_key(name.decode()) for name in sorted(wrong)]
 
 
 def _check_accounts(client: Redis, archived: Mapping[str, int]) -> list[str]:

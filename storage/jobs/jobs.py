@@ -15,7 +15,7 @@ from storage.jobs.listing import Page, Wanted, read_page
 from storage.jobs.objects import objects_of
 from storage.jobs.queues import ahead, depths, position_of
 from storage.jobs.record import key_reused, no_such_job, not_buried, pairs, read_job, too_late
-from storage.jobs.submit import Answer, NewJob, Submitted, submit
+from storage.jobs.submit import Answer, NewJob, Submitted, expect, submit
 from storage.redis.connect import ask
 from storage.redis.keys import idempotency_key, job_key
 from storage.redis.script import call, load
@@ -27,6 +27,9 @@ class Jobs(Protocol):
 
     async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]:
         """Store and queue jobs, all in one round trip; each is done wholly or not at all."""
+
+    async def expect(self, job_id: str, keys: Sequence[str]) -> None:
+        """Note which objects are stored before a job, to be deleted if it never comes."""
 
     async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
         """Find the job that a request with this idempotency key has become, if any."""
@@ -100,6 +103,14 @@ class JobStore:
         accepted = [job_key(each.id) for each in answers if isinstance(each, Submitted)]
         await self._confirm(self._redis, *accepted)
         return answers
+
+    async def expect(self, job_id: str, keys: Sequence[str]) -> None:
+        """Note which objects are stored before a job, to be deleted if it never comes.
+
+        Raises:
+            StoreUnavailable: store none of them.
+        """
+        await expect(self._redis, job_id, keys)
 
     async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
         """Find the job that a request with this idempotency key has become, if any.

@@ -13,6 +13,7 @@ from storage.redis.script import call, load
 
 SETTLE_S = 60.0  #: a delivery handed out and not settled in this time is handed out again
 MAX_DEAD = 10_000  #: kept of what was given up of one tenant; the oldest go first
+MAX_PENDING = 100_000  #: of one tenant to be made, now or again; the oldest are given up
 FIELDS = ("job", "url", "event", "attempt", "body", "tenant")
 
 
@@ -59,8 +60,8 @@ class Deliveries(Protocol):
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         """Forget a delivery that was made, or needs none; `outcome` is counted."""
 
-    async def retry(self, delivery_id: str, wait_s: float) -> bool:
-        """Try again after so long, by the store's clock."""
+    async def retry(self, delivery: Delivery, wait_s: float) -> bool:
+        """Try again after so long, by the store's clock; an attempt counts once."""
 
     async def dead(self, delivery_id: str) -> bool:
         """Give up; it is kept for a week, to be replayed by hand, unless too many follow."""
@@ -80,15 +81,22 @@ class Deliveries(Protocol):
 class Outbox:
     """Deliveries in Redis, each made at least once; several deliverers may share it."""
 
-    def __init__(self, redis: Redis, *, max_dead: int = MAX_DEAD) -> None:
-        """Keep so many of what was given up of one tenant."""
+    def __init__(
+        self, redis: Redis, *, max_dead: int = MAX_DEAD, max_pending: int = MAX_PENDING
+    ) -> None:
+        """Keep so many of one tenant: of what was given up, and of what is to be made."""
         self._redis = redis
         self._max_dead = max_dead
+        self._max_pending = max_pending
 
     async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
-        """Take what is due by `now` (epoch s; None: the store's clock); settle it in a minute."""
+        """Take what is due by `now` (epoch s; None: the store's clock); settle it in a minute.
+
+        Of tenants that have too many to be made some of the oldest are given up.
+        """
         at_ms = 0 if now is None else int(now * 1000)
-        rows = await call(self._redis, load("due"), at_ms, limit, int(SETTLE_S * 1000))
+        most = self._max_pending, self._max_dead
+        rows = await call(self._redis, load("due"), at_ms, limit, int(SETTLE_S * 1000), *most)
         return [_read(*row) for row in rows]
 
     async def current(self, deliveries: Sequence[Delivery]) -> set[str]:
@@ -106,9 +114,10 @@ class Outbox:
         """Forget a delivery that was made, or needs none; `outcome` is counted."""
         return await self._settle(delivery_id, "done", outcome)
 
-    async def retry(self, delivery_id: str, wait_s: float) -> bool:
-        """Try again after so long, by the store's clock."""
-        return await self._settle(delivery_id, "retry", "retried", int(wait_s * 1000))
+    async def retry(self, delivery: Delivery, wait_s: float) -> bool:
+        """Try again after so long, by the store's clock; an attempt counts once."""
+        wait_ms = int(wait_s * 1000)
+        return await self._settle(delivery.id, "retry", "retried", wait_ms, delivery.attempt)
 
     async def dead(self, delivery_id: str) -> bool:
         """Give up; it is kept for a week, to be replayed by hand, unless too many follow."""
@@ -153,8 +162,10 @@ class Outbox:
             for name, row in zip(names, rows, strict=True)
         ]
 
-    async def _settle(self, delivery_id: str, wish: str, outcome: str, wait_ms: int = 0) -> bool:
-        args = (delivery_id, wish, outcome, wait_ms, self._max_dead)
+    async def _settle(
+        self, delivery_id: str, wish: str, outcome: str, wait_ms: int = 0, attempt: int = 0
+    ) -> bool:
+        args = (delivery_id, wish, outcome, wait_ms, self._max_dead, attempt)
         return bool(await call(self._redis, load("settle"), *args))
 
 

@@ -1,4 +1,8 @@
-"""Submit jobs: what is written of a new job in one script, and what is answered."""
+"""Submit jobs: what is written of a new job in one script, and what is answered.
+
+Pictures that a job brings are stored before it, and noted before that: what is known of neither a
+job nor a refusal is found again by its note.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,13 +15,16 @@ from core.job import JobRequest
 from core.placement import Placement
 from core.schema import SCHEMA, Versioned
 from core.tenants.limits import UNLIMITED, Standing, TenantLimits
+from storage.archive.archive import Archive
 from storage.jobs.record import key_reused, limit_reached, queue_full
-from storage.redis.connect import Word
+from storage.redis.connect import Word, ask, converting_errors
+from storage.redis.keys import EXPECTED, job_key
 from storage.redis.script import call, load
 
 TAG = "@@TAG@@"  #: stands in a message for the delivery tag, which the script fills in
 GROUP = 256  #: jobs one submit script takes at most
 NO_LIMIT = 10**15  #: stands in the script for a limit that there is not
+LOOK = 100  #: notes of pictures that are looked at in one go
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +60,15 @@ class Submitted:
 
 
 Answer = Submitted | Conflict | TooManyRequests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedJob:
+    """A job for which objects were stored before it was submitted."""
+
+    note: str  #: id of what was noted of it
+    has_come: bool  #: there is a record of it
+    keys: tuple[str, ...]  #: of those objects
 
 
 async def submit(redis: Redis, jobs: Sequence[NewJob], *, max_queue: int) -> list[Answer]:
@@ -144,3 +160,57 @@ def _standing(limits: TenantLimits, account: Sequence[bytes | int]) -> Standing 
         images=images,
         day_left_s=day_left_ms / 1e3,
     )
+
+
+async def expect(redis: Redis, job_id: str, keys: Sequence[str]) -> None:
+    """Note which objects are about to be stored for a job, before it is submitted.
+
+    Raises:
+        StoreUnavailable: store nothing.
+    """
+    await ask(redis, "XADD", EXPECTED, "*", "job", job_id, "keys", "\n".join(keys))
+
+
+class ExpectedJobs:
+    """Jobs for which objects were stored, as they were noted."""
+
+    def __init__(self, redis: Redis, archive: Archive) -> None:
+        self._redis = redis
+        self._archive = archive
+
+    async def find(self, older_s: float) -> list[ExpectedJob]:
+        """Read up to `LOOK` notes that are older, the oldest first, each with whether it came.
+
+        Raises:
+            ArchiveUnavailable, StoreUnavailable: one of both cannot serve now.
+        """
+        seconds, us = await ask(self._redis, "TIME")
+        before_ms = int(seconds) * 1000 + int(us) // 1000 - int(older_s * 1000)
+        rows = await ask(self._redis, "XRANGE", EXPECTED, "-", before_ms, "COUNT", LOOK)
+        jobs = {note.decode(): fields[b"job"].decode() for note, fields in rows}
+        here = await self._known(list(jobs.values()))
+        return [
+            ExpectedJob(
+                note=note.decode(),
+                has_come=jobs[note.decode()] in here,
+                keys=tuple(fields[b"keys"].decode().split("\n")),
+            )
+            for note, fields in rows
+        ]
+
+    async def settle(self, expected: Sequence[ExpectedJob]) -> None:
+        """Drop notes."""
+        if expected:
+            await ask(self._redis, "XDEL", EXPECTED, *(each.note for each in expected))
+
+    async def _known(self, ids: Sequence[str]) -> set[str]:
+        """Name those that are in Redis or in the archive."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for job_id in ids:
+                pipe.execute_command("EXISTS", job_key(job_id))
+            with converting_errors():
+                found = await pipe.execute() if ids else []
+        here = {job_id for job_id, is_here in zip(ids, found, strict=True) if is_here}
+        left = [job_id for job_id in ids if job_id not in here]
+        archived = await self._archive.find(left) if left else ()
+        return here | {each.id for each in archived}

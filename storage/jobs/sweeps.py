@@ -160,12 +160,20 @@ class Sweeper:
         return looked, [Old(id=row[0].decode(), keys=keys_of(*row)) for row in rows]
 
     async def _archived(self, retention_s: float, tenant: str = "") -> list[Old]:
+        """Find some that are in the archive alone: those that are tried again hide none."""
         if self._archive is NO_ARCHIVE:
             return []
         before_ms = await _now_ms(self._redis) - int(retention_s * 1e3)
-        rows = await self._archive.find_old(before_ms, tenant, BATCH)
-        left = await not_here(self._redis, rows)
-        return [Old(id=row.id, keys=objects_of(row.id, row.fields)) for row in left]
+        for page in range(ROUNDS):
+            rows = await self._archive.find_old(before_ms, tenant, BATCH, page * BATCH)
+            left = await not_here(self._redis, rows)
+            if left or len(rows) < BATCH:
+                return [Old(id=row.id, keys=objects_of(row.id, row.fields)) for row in left]
+        return []
+
+    async def now(self) -> float:
+        """Read the one clock; epoch s."""
+        return await _now_ms(self._redis) / 1e3
 
     async def find_finished(self, since: float, limit: int) -> list[Finished]:
         """Find up to `limit` jobs that ended after a moment (epoch s), the latest first."""

@@ -17,6 +17,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu po
 | `deadlines`            | zset   | unfinished jobs that have a deadline, by deadline           |
 | `finished`             | zset   | terminal jobs, by the time they ended                       |
 | `archiving`            | hash   | id -> token of who has taken a terminal job to archive it   |
+| `expected`             | stream | objects stored for jobs about to be submitted: job, keys    |
 | `gone:<id>`            | string | a job was deleted: it is not brought back; ends by itself   |
 | `missing`              | zset   | queued jobs seen without a message, by when first seen      |
 | `tenant:<tenant>`      | zset   | all jobs of one tenant, by time of acceptance               |
@@ -25,6 +26,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu po
 | `events:<id>`          | stream | what happened to a job that somebody followed, capped       |
 | `preview:<id>`         | string | the last pictures of its images on their way; ends by itself |
 | `outbox`               | zset   | webhook deliveries to make, by due time                     |
+| `pending:<tenant>`     | zset   | those of one tenant, by when they were posted               |
 | `outbox:dead:<tenant>` | zset   | deliveries of one tenant that were given up, by when        |
 | `outbox:dead`          | zset   | those of older versions, of all tenants; ends by itself     |
 | `delivery:<name>`      | hash   | one delivery: job, tenant, url, event, attempt, body        |
@@ -46,6 +48,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu po
 | `account:<tenant>`     | hash   | bytes it keeps, bytes its open jobs may leave, its rate     |
 | `usage:<tenant>:<day>` | hash   | images, jobs, time of devices; day: since the epoch, of UTC |
 | `latents:made`         | list   | lenders that the scheduler has not taken in yet, newest first |
+| `latents:deleted`      | list   | jobs deleted lately that it has not taken out, newest first |
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
 | `fleet:changes`        | zset   | worker names, by the number of their last change            |
@@ -79,6 +82,7 @@ MISSING = "missing"
 EVACUATED = "evacuated"
 EVACUATED_HEIR = "evacuated:heir"
 ARCHIVING = "archiving"
+EXPECTED = "expected"
 OUTBOX = "outbox"
 DEAD = "outbox:dead"
 FLEET = "fleet"
@@ -89,6 +93,7 @@ DEMAND = "demand"
 PLANNERS = "scheduler"  #: who leads in this matter publishes plans
 STATS = "stats"
 LENDERS = "latents:made"
+DELETED = "latents:deleted"
 SCORES = "scores"
 HISTORY = "history"
 CLASSIFIERS = "classifiers"
@@ -187,6 +192,11 @@ def leader_key(matter: str) -> str:
 def delivery_key(name: str) -> str:
     """Name the hash of a webhook delivery."""
     return f"delivery:{name}"
+
+
+def pending_key(tenant: str) -> str:
+    """Name the index of a tenant's deliveries that are to be made."""
+    return f"pending:{tenant}"
 
 
 def dead_key(tenant: str) -> str:

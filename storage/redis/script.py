@@ -16,7 +16,7 @@ from storage.redis.connect import Reply, Word, ask, ask_sync
 ALLOWED = "#!lua flags=allow-oom\n"
 #: Scripts that take in what is new: a server that has used up its `maxmemory` refuses them. All
 #: others say that they are allowed to run on, so that accepted jobs end and make room.
-REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "retry", "score", "submit"})
+REFUSED_WITHOUT_MEMORY = frozenset({"keep", "lend", "register", "retry", "score", "submit"})
 
 _DEFINITION = re.compile(r"^(local (?:function )?(\w+))", re.MULTILINE)
 _RARELY = re.compile(r"^ +-- rarely: (.*)\n", re.MULTILINE)

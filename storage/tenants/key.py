@@ -47,6 +47,7 @@ class TenantKey:
     expires_at: float | None = None  #: epoch s; None: never
     revoked_at: float | None = None  #: epoch s
     replaces: str | None = None  #: id of the key in whose place it is
+    replaced_by: str | None = None  #: id of the key in its place; then its end is not its own
 
     def status(self, now: float) -> KeyStatus:
         """Tell whether it works."""
@@ -90,16 +91,20 @@ def rotate(old: TenantKey, *, now: float, overlap_s: float) -> tuple[str, Tenant
     and the old one with its end.
 
     Raises:
-        Conflict: the old one does not work any more.
+        Conflict: the old one does not work any more, or was rotated before.
     """
     if (status := old.status(now)) is not KeyStatus.ACTIVE:
         raise Conflict(f"the key {old.id} is {status}: make another with `POST /v1/keys`")
+    if old.replaced_by is not None:
+        heir = f"the key {old.replaced_by} is in its place"
+        raise Conflict(f"the key {old.id} was rotated before, {heir}: rotate that one")
     lasts_s = None if old.expires_at is None else old.expires_at - old.created_at
     key, new = draw(old.tenant, old.scopes, now=now, name=old.name, expires_in_s=lasts_s)
     ends_at = now + overlap_s
     if old.expires_at is not None:
         ends_at = min(ends_at, old.expires_at)
-    return key, replace(new, replaces=old.id), replace(old, expires_at=ends_at)
+    ending = replace(old, expires_at=ends_at, replaced_by=new.id)
+    return key, replace(new, replaces=old.id), ending
 
 
 def revoke(key: TenantKey, *, now: float) -> TenantKey:

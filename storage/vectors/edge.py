@@ -9,6 +9,7 @@ from qdrant_edge import (
     CountRequest,
     Distance,
     EdgeConfig,
+    EdgeOptimizersConfig,
     EdgeShard,
     EdgeVectorParams,
     FieldCondition,
@@ -39,11 +40,18 @@ from storage.vectors.index import (
 PointId = int | UUID | str  #: as the library spells it
 
 PAGE = 1000  #: lenders read at once
+#: Lenders added between two flushes, which shorten the log and hold all threads up for .1 s.
+FLUSHED = 10_000
+#: A segment is written anew where more of its points are gone than not. The threshold of graphs
+#: (KiB of vectors) is above what an index ever holds: none is built.
+COMPACTING = EdgeOptimizersConfig(deleted_threshold=0.5, indexing_threshold=2**30)
 
 
 class EdgeIndex:
-    """One shard. Its search is exact: a graph is built only where `optimize` is called, which
-    would keep this process from anything else for seconds.
+    """One shard. Its search is exact, without a graph.
+
+    What is removed is marked as gone, and leaves the disk when the folder is opened again: that
+    keeps the process from anything else for seconds.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
@@ -54,6 +62,7 @@ class EdgeIndex:
         """
         with _converting_errors():
             self._shard = _open(folder, size)
+        self._unflushed = 0
 
     def add(self, lenders: Sequence[Lender], vectors: Sequence[Vector]) -> None:
         """Write them to the log first: what was added survives a kill."""
@@ -64,6 +73,7 @@ class EdgeIndex:
         if points:
             with _converting_errors():
                 self._shard.update(UpdateOperation.upsert_points(points))
+                self._flush(len(points))
 
     def nearest(self, lookups: Sequence[Lookup]) -> list[Neighbour | None]:
         """Search for all in one pass."""
@@ -108,12 +118,21 @@ class EdgeIndex:
         with _converting_errors():
             self._shard.close()
 
+    def _flush(self, added: int) -> None:
+        self._unflushed += added
+        if self._unflushed >= FLUSHED:
+            self._shard.flush()
+            self._unflushed = 0
+
 
 def _open(folder: Path, size: int) -> EdgeShard:
     vectors = EdgeVectorParams(size=size, distance=Distance.Cosine)
-    config = EdgeConfig(vectors=vectors, max_search_threads=1)
+    config = EdgeConfig(vectors=vectors, max_search_threads=1, optimizers=COMPACTING)
     if (folder / "edge_config.json").exists():
-        return EdgeShard.load(str(folder), config)
+        shard = EdgeShard.load(str(folder), config)
+        if shard.optimize():
+            shard.flush()  # only then the old segments go
+        return shard
     folder.mkdir(parents=True, exist_ok=True)
     shard = EdgeShard.create(str(folder), config)
     shard.update(UpdateOperation.create_field_index(SCOPES, PayloadSchemaType.Keyword))

@@ -9,15 +9,16 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from classifier.encoder.installed import open_encoder
-from classifier.files import ClassifierFiles, open_files
-from classifier.training.data import TrainingData, read_shipped
+from classifier.files import open_files
+from classifier.training.data import TrainingData, labels_folder, read_shipped
 from classifier.training.retrain import RetrainResult
 from core.boards.classifier import SHIPPED, ClassifierVersion
 from core.errors import AtelierError, Unavailable
 from core.log import get_logger
-from core.settings import CLASSIFIER, Settings, get_settings
+from core.settings import Settings, get_settings
 from storage.boards.classifiers import ClassifierBoard, Classifiers
 from storage.boards.fleet import Leadership, Leads
 from storage.boards.scores import FIRST, MAX_SCORES, Scores, ScoreStream
@@ -39,32 +40,23 @@ def retrain() -> str:
 async def _retrain(settings: Settings) -> str:
     redis = connect(settings.redis_url)
     lead = Leadership(redis, "retrain", f"{socket.gethostname()}:{os.getpid()}", LEASE_S)
+    board, scores = ClassifierBoard(redis), ScoreStream(redis)
     try:
-        if await lead.acquire() is None:
-            return "somebody else is at it"
-        files = open_files(settings)
-        retraining = Retraining(
-            ClassifierBoard(redis),
-            ScoreStream(redis),
-            lead=lead,
-            files=files,
-            school=lambda: open_school(settings, files),
-        )
-        outcome = await retraining.run()
-        await lead.release()
-        return outcome
+        return await Retraining(
+            board, scores, lead=lead, school=lambda: open_school(settings)
+        ).run()
     finally:
         await redis.aclose()
 
 
-def open_school(settings: Settings, files: ClassifierFiles) -> TrainingData:
-    """Open the encoder and read the labels that ship.
+def open_school(settings: Settings) -> TrainingData:
+    """Open the encoder and the classifiers, and read the labels.
 
     Raises:
         ConfigurationError: something of it cannot be used.
     """
-    shipped = read_shipped(settings.models_dir.parent / CLASSIFIER)
-    return TrainingData(open_encoder(settings), files, shipped)
+    shipped = read_shipped(labels_folder(settings))
+    return TrainingData(open_encoder(settings), open_files(settings), shipped)
 
 
 class Retraining:
@@ -76,7 +68,6 @@ class Retraining:
         scores: Scores,
         *,
         lead: Leads,
-        files: ClassifierFiles,
         school: Callable[[], TrainingData],
         renew_s: float = RENEW_S,
         clock: Callable[[], float] = time.time,
@@ -84,7 +75,6 @@ class Retraining:
         self._board = board
         self._scores = scores
         self._lead = lead
-        self._files = files
         self._school = school
         self._renew_s = renew_s
         self._clock = clock
@@ -95,24 +85,33 @@ class Retraining:
         Raises:
             Unavailable: a store does not answer.
         """
-        cause = await self._board.wanted()
-        if cause is None:
-            return "nobody wants it any more"
+        if await self._lead.acquire() is None:
+            return "somebody else is at it"
         try:
-            outcome = await self._retrain(cause)
-        except Unavailable:
-            raise
-        except (AtelierError, ImportError) as error:
-            log.warning("not_retrained", cause=cause, reason=repr(error))
-            outcome = str(error)
+            cause = await self._board.wanted()
+            return "nobody wants it any more" if cause is None else await self._satisfy(cause)
+        finally:
+            with suppress(Unavailable):  # its time runs out
+                await self._lead.release()
+
+    async def _satisfy(self, cause: str) -> str:
+        """Retrain once. A damaged file, or too little memory, would fail it again and again."""
+        (outcome,) = await asyncio.gather(self._retrain(cause), return_exceptions=True)
+        if isinstance(outcome, Unavailable):
+            raise outcome
+        if isinstance(outcome, BaseException):
+            is_told = isinstance(outcome, AtelierError | ImportError)
+            traceback = None if is_told else outcome
+            log.warning("not_retrained", cause=cause, reason=repr(outcome), exc_info=traceback)
         await self._board.settle()
-        return outcome
+        return str(outcome)
 
     async def _retrain(self, cause: str) -> str:
         began = time.perf_counter()
         versions = await self._board.versions()
         page = await self._scores.after(FIRST, MAX_SCORES)
-        work = asyncio.to_thread(lambda: self._school().teach(versions, page.scores))
+        school = await asyncio.to_thread(self._school)
+        work = asyncio.to_thread(school.teach, versions, page.scores)
         teaching = asyncio.create_task(work)
         while not (await asyncio.wait({teaching}, timeout=self._renew_s))[0]:
             await self._lead.renew()
@@ -120,10 +119,12 @@ class Retraining:
         seconds = round(time.perf_counter() - began, 1)
         log.info("retrained", cause=cause, outcome=verdict.reason, seconds=seconds)
         if version_id is not None:
-            await self._publish(version_id, cause, verdict)
+            dropped = await self._publish(version_id, cause, verdict)
+            await asyncio.to_thread(school.forget, dropped)
         return verdict.reason
 
-    async def _publish(self, version_id: str, cause: str, verdict: RetrainResult) -> None:
+    async def _publish(self, version_id: str, cause: str, verdict: RetrainResult) -> set[str]:
+        """Put a version in force; return those that nobody goes back to for it."""
         version = ClassifierVersion(
             id=version_id,
             made_at=self._clock(),
@@ -131,10 +132,10 @@ class Retraining:
             images=verdict.images,
             error=verdict.after.recent if verdict.after else 0.0,
             error_before=verdict.before.recent if verdict.before else 0.0,
+            base=verdict.base,
         )
         dropped = {each.id for each in await self._board.publish(version)}
-        kept = {each.id for each in await self._board.versions()} | {SHIPPED}
-        await asyncio.to_thread(self._files.delete, dropped - kept)
+        return dropped - {each.id for each in await self._board.versions()} - {SHIPPED}
 
 
 task = app.task(retrain, name=RETRAIN, Request="tasks.doorbell:DoorbellRequest")

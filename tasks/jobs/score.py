@@ -13,7 +13,7 @@ from threading import Lock
 
 from PIL import Image
 
-from catalog.models import read_models
+from catalog.models import survey
 from classifier.score_curve import Estimate, read_worth
 from core.boards.score import Score
 from core.errors import AtelierError, NotFound, ObjectMissing
@@ -53,7 +53,8 @@ def score(job_ids: Sequence[str]) -> int:
 async def _score(job_ids: Sequence[str], settings: Settings) -> int:
     redis = connect(settings.redis_url)
     try:
-        found = await look(job_ids, JobStore(redis, max_queue=0), read_models(settings.models_dir))
+        models = survey(settings.models_dir).models
+        found = await look(job_ids, JobStore(redis, max_queue=0), models)
         if not found:
             return 0
         rate = _rate(settings.scorer_path, settings.torch_threads)

@@ -176,7 +176,7 @@ def _signer(secret: str) -> Webhook:
 
 async def _settle(outbox: Outbox, delivery: Delivery, verdict: DeliveryResult) -> None:
     if verdict.outcome == "retried":
-        await outbox.retry(delivery.id, verdict.wait_s)
+        await outbox.retry(delivery, verdict.wait_s)
     elif verdict.outcome == "dead":
         await outbox.dead(delivery.id)
     else:

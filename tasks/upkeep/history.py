@@ -1,6 +1,5 @@
 """Sample the whole service twice a minute, for operators to see the last hour."""
 
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ LOOK = 1000  #: jobs whose latency is read for one sample: of more, the latest; 
 class SampleSources:
     """Where the parts of a sample are read; each raises StoreUnavailable."""
 
+    now: Callable[[], Awaitable[float]]  #: epoch s, by the clock that stamps samples
     stats: Callable[[], Awaitable[Mapping[str, int]]]
     fleet: Callable[[], Awaitable[Sequence[Worker]]]
     depths: Callable[[], Awaitable[Sequence[QueueDepth]]]
@@ -30,25 +30,17 @@ class SampleSources:
 class HistoryRecorder:
     """Adds a sample to the history when the last one is old enough, whoever took that."""
 
-    def __init__(
-        self,
-        history: ServiceHistory,
-        scores: Scores,
-        sources: SampleSources,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, history: ServiceHistory, scores: Scores, sources: SampleSources) -> None:
         self._history = history
         self._scores = scores
         self._sources = sources
-        self._clock = clock
         self._cursor: str | None = None  #: of the last score that was looked at
 
     async def run(self) -> None:
         """Take a sample if it is time."""
-        last = await self._history.last()
-        since = last.at if last is not None else self._clock() - EVERY_S
-        if last is not None and self._clock() - since < EVERY_S:
+        last, now = await self._history.last(), await self._sources.now()
+        since = last.at if last is not None else now - EVERY_S
+        if last is not None and now - since < EVERY_S:
             return
         found = sample(
             await self._sources.fleet(), await self._sources.depths(), await self._sources.plan()

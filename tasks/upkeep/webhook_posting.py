@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Set
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence, Set
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -53,6 +53,9 @@ class WebhookPosting:
         for delivery in await self._outbox.due(limit=MAX_TAKEN):
             lane = self._lanes[delivery.tenant, _host_of(delivery)]
             lane.append(HandedOut(delivery=delivery, at=now))
+        for delivery in self._let_go(now):
+            if delivery.event != "completed":  # it would be out of date, and come back for ever
+                await self._outbox.done(delivery.id, "dropped")
         for delivery in self._next(now):
             await asyncio.to_thread(self._send, delivery)
 
@@ -70,7 +73,7 @@ class WebhookPosting:
         """Take from one lane after another while its host and its tenant have room."""
         going = list(self._lanes)
         while going:
-            going = [key for key in going if self._may_go(*key, now)]
+            going = [key for key in going if self._may_go(*key)]
             for tenant, host in going:
                 windows = self._tenants[tenant], self._hosts[host]
                 if all(window.has_room for window in windows):  # a lane before took the last
@@ -80,12 +83,18 @@ class WebhookPosting:
                     yield delivery
         self._lanes = defaultdict(deque, {key: held for key, held in self._lanes.items() if held})
 
-    def _may_go(self, tenant: str, host: str, now: float) -> bool:
-        """Tell whether a lane holds what may go now; what was held too long is forgotten."""
-        lane = self._lanes[tenant, host]
-        while lane and now - lane[0].at >= HOLD_S:
-            lane.popleft()
-        return bool(lane) and self._tenants[tenant].has_room and self._hosts[host].has_room
+    def _let_go(self, now: float) -> Sequence[Delivery]:
+        """Forget what was held too long for want of room."""
+        late: list[Delivery] = []
+        for lane in self._lanes.values():
+            while lane and now - lane[0].at >= HOLD_S:
+                late.append(lane.popleft().delivery)
+        return late
+
+    def _may_go(self, tenant: str, host: str) -> bool:
+        """Tell whether a lane holds what may go now."""
+        is_held = bool(self._lanes[tenant, host])
+        return is_held and self._tenants[tenant].has_room and self._hosts[host].has_room
 
 
 def _see(

@@ -16,6 +16,7 @@ from core.placement import Placement, own_queue_of, queue_of
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage import fakes as memory
+from storage.archive.archive import NO_ARCHIVE
 from storage.archive.mover import Mover
 from storage.archive.sql import SqlArchive
 from storage.boards import fleet
@@ -30,7 +31,7 @@ from storage.jobs.integrity import check_integrity
 from storage.jobs.jobs import Jobs, JobStore
 from storage.jobs.leases import Leases, LeaseStore
 from storage.jobs.outbox import Deliveries, Outbox
-from storage.jobs.submit import TAG, NewJob
+from storage.jobs.submit import TAG, ExpectedJobs, NewJob
 from storage.jobs.sweeps import Sweeper, Upkeep
 from storage.redis.keys import BEATS, PRIORITIES, job_key, list_of
 from storage.redis.stats import read_stats
@@ -40,6 +41,7 @@ from storage.tenants.key import TenantKey
 from storage.tenants.table import TableStore, VersionedTable
 from storage.tenants.uploads import Uploads, UploadStore
 from storage.tenants.usage import TenantUsage, UsageStore
+from tasks.upkeep.orphaned_inputs import Notes
 
 MAX_QUEUE = 50
 MAX_UPLOADS = 5
@@ -47,6 +49,7 @@ MAX_SCORES = 4
 MAX_SAMPLES = 3
 MAX_APPLICATIONS = 3
 MAX_DEAD = 3
+MAX_PENDING = 40
 
 
 class House(ABC):
@@ -65,6 +68,7 @@ class House(ABC):
     keys: VersionedTable[TenantKey]
     usage: TenantUsage
     audit: AuditTrail
+    expected: Notes
 
     @abstractmethod
     def leases(
@@ -113,7 +117,8 @@ class MemoryHouse(House):
         self.store = memory.MemoryStore()
         self.jobs = memory.MemoryJobs(self.store, max_queue=MAX_QUEUE)
         self.events = memory.MemoryEvents(self.store)
-        self.outbox = memory.MemoryOutbox(self.store, max_dead=MAX_DEAD)
+        most = {"max_dead": MAX_DEAD, "max_pending": MAX_PENDING}
+        self.outbox = memory.MemoryOutbox(self.store, **most)
         self.board = memory.MemoryBoard(self.store)
         self.uploads = memory.MemoryUploads(Upload, self.store, max_uploads=MAX_UPLOADS)
         self.loras = memory.MemoryUploads(KeptLora, self.store, max_uploads=MAX_UPLOADS)
@@ -123,6 +128,7 @@ class MemoryHouse(House):
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
         self.usage = memory.MemoryUsage(self.store)
         self.audit = memory.MemoryAudit(self.store)
+        self.expected = memory.MemoryExpectedJobs(self.store)
         self.keys = memory.MemoryTable(self.store, "keys", lambda key: key.id)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
@@ -189,7 +195,7 @@ class RedisHouse(House):
         self.client, self.sync = client, sync
         self.jobs = JobStore(client, max_queue=MAX_QUEUE)
         self.events = EventHub(client)
-        self.outbox = Outbox(client, max_dead=MAX_DEAD)
+        self.outbox = Outbox(client, max_dead=MAX_DEAD, max_pending=MAX_PENDING)
         self.board = PlanBoard(client)
         self.uploads = UploadStore(client, Upload, max_uploads=MAX_UPLOADS)
         self.loras = UploadStore(client, KeptLora, max_uploads=MAX_UPLOADS)
@@ -199,6 +205,7 @@ class RedisHouse(House):
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
         self.usage = UsageStore(client)
         self.audit = AuditStream(client)
+        self.expected = ExpectedJobs(client, NO_ARCHIVE)
         self.keys = TableStore(client, "keys", TenantKey, lambda key: key.id)
         self._leases: list[LeaseStore] = []
 
@@ -283,6 +290,7 @@ class ArchivingHouse(RedisHouse):
         jobs = JobStore(client, max_queue=MAX_QUEUE, archive=self.archive)
         self.jobs = cast(Jobs, AfterMoving(jobs, self.mover))
         self.events = EventHub(client, self.archive)
+        self.expected = ExpectedJobs(client, self.archive)
 
     def sweeper(self, max_attempts: int = 3) -> Upkeep:
         sweeper = Sweeper(self.client, max_attempts=max_attempts, archive=self.archive)

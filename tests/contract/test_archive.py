@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from core.errors import ArchiveUnavailable, Conflict, NotFound, NotRetriable
-from core.job import JobStatus, StoredImage
+from core.job import Failure, JobStatus, StoredImage
 from core.settings import Durability
 from storage.archive.archive import Archive
 from storage.archive.connect import open_engine
@@ -23,7 +23,7 @@ from storage.fakes import MemoryObjects
 from storage.jobs.events import EventHub
 from storage.jobs.jobs import JobStore
 from storage.jobs.leases import Outcome
-from storage.jobs.sweeps import Sweeper, oldest_ended_s
+from storage.jobs.sweeps import BATCH, Sweeper, oldest_ended_s
 from storage.redis.strict import confirming
 from tasks.upkeep.retention import Retention
 from tests.contract.house import MAX_QUEUE, AfterMoving, ArchivingHouse, message_of, new_job
@@ -334,6 +334,26 @@ async def test_retention_deletes_what_is_old_with_its_objects(archiving: Archivi
     await asyncio.sleep(0.005)
     await retention.retain(0.0)
     assert rows(archiving) == 0 and await listed(archiving) == []
+
+
+@pytest.mark.parametrize("own", [False, True])
+async def test_a_page_of_jobs_that_are_tried_again_hides_none_behind_it(
+    archiving: ArchivingHouse, own: bool
+) -> None:
+    store = JobStore(archiving.client, max_queue=BATCH, archive=archiving.archive)
+    ids = [f"again{number:03}" for number in range(BATCH)]
+    await store.submit([new_job(job_id) for job_id in ids])
+    for job_id in ids:
+        assert await sweeper_of(archiving).give_up(job_id, Failure(type="t", title="", detail=""))
+    await asyncio.sleep(0.002)
+    await make(archiving, "last")
+    assert archiving.mover.run() == BATCH + 1
+    for job_id in ids:
+        await store.retry(job_id, "t", message_of(job_id))
+    await asyncio.sleep(0.005)
+    retention = Retention(sweeper_of(archiving), MemoryObjects())
+    await (retention.retain_own({"t": 0.0}) if own else retention.retain(0.0))
+    assert rows(archiving) == BATCH and not await archiving.archive.find(["last"])
 
 
 async def test_more_than_a_page_goes_in_one_run(archiving: ArchivingHouse) -> None:

@@ -177,7 +177,7 @@ async def test_an_end_that_nobody_was_told_of_is_not_told_after_a_retry(
     await retry(house, "j1")
     assert await house.outbox.get_dead("j1:completed", "t") is None
     assert await house.outbox.due() == []
-    await house.outbox.retry(delivery.id, 0.0)
+    await house.outbox.retry(delivery, 0.0)
     await live(house)
     assert [d.id for d in await house.outbox.due()] == ["j1:completed:again1"]
 

@@ -9,6 +9,7 @@ from core.job import Claim, JobStatus, Progress
 from core.latents import LatentKey, Lender
 from storage.boards.reusable_latents import AnnouncedLenders, announce
 from storage.jobs.leases import Leases, Outcome
+from storage.redis.keys import DELETED
 from tests.contract.house import House, RedisHouse, id_of, new_job
 
 DONE = Outcome(status=JobStatus.SUCCEEDED)
@@ -92,6 +93,34 @@ async def test_its_latents_are_announced_no_more(real: RedisHouse) -> None:
     await delete(real)
     assert not announce(real.sync, lender)
     assert await AnnouncedLenders(real.client).take(9) == [lender]
+
+
+async def made(real: RedisHouse, job_id: str) -> None:
+    await real.jobs.submit([new_job(job_id)])
+    leases = real.leases()
+    claim = leases.claim(job_id)
+    assert claim is not None and leases.finish(job_id, claim.fence, DONE)
+
+
+async def test_the_scheduler_hears_whose_latents_were_deleted(real: RedisHouse) -> None:
+    lenders = AnnouncedLenders(real.client)
+    for job_id in ("j1", "j2", "j3"):
+        await made(real, job_id)
+    await real.jobs.submit([new_job("never begun")])
+    await delete(real, "never begun")
+    await delete(real, "j1")
+    assert await real.sweeper().forget(["j2", "never heard of"]) == 1
+    assert await lenders.take_deleted(1) == ["j1"]
+    assert await lenders.take_deleted(9) == ["j2"]
+    assert await lenders.take_deleted(9) == []
+
+
+async def test_where_no_scheduler_hears_it_the_latest_are_kept(real: RedisHouse) -> None:
+    real.sync.lpush(DELETED, *range(10_050))
+    await made(real, "j1")
+    await delete(real)
+    assert real.sync.llen(DELETED) == 10_000
+    assert real.sync.lindex(DELETED, 0) == b"j1"
 
 
 async def test_one_that_runs_is_not_forgotten_before_it_has_ended(house: House) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.errors import TooManyRequests
@@ -198,3 +198,61 @@ async def test_every_job_is_made_once_whoever_is_served_first(house: House, acts
     ended.update(await drain(house))
     assert house.problems() == []
     assert ended == Counter(sent)
+
+
+@pytest.mark.parametrize("again", ["canceled", "expired"])
+async def test_who_withdraws_what_waits_is_not_first_again(house: House, again: str) -> None:
+    """A tenant that has been served, and has nothing else that waits, submits and takes it back."""
+    await submit(house, *jobs_of("other", 8), *jobs_of("fickle", 1))
+    leases, taken = house.leases(), []
+    for number in range(1, 5):
+        taken.append(take(house, leases))
+        withdrawn = new_job(f"withdrawn{number}", tenant="fickle", deadline_s=60.0)
+        await submit(house, withdrawn)
+        if again == "canceled":
+            await house.jobs.cancel(withdrawn.id)
+        else:
+            house.pass_deadline(withdrawn.id)
+            assert await house.sweeper().expire() == [withdrawn.id]
+        await submit(house, new_job(f"fickle{number:03}", tenant="fickle"))
+        taken.append(take(house, leases))
+    assert Counter(str(job)[:5] for job in taken) == {"other": 4, "fickl": 4}
+
+
+LARGEST, STEADY = 4, 16
+RESET = [("submit", LARGEST), ("cancel", 0), ("submit", LARGEST), ("take", 0)]
+FICKLE_ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("submit"), st.integers(1, LARGEST)),
+        st.tuples(st.just("cancel"), st.integers(0, 5)),
+        st.tuples(st.just("take"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(acts=FICKLE_ACTS)
+@example(acts=3 * RESET)
+async def test_whatever_is_withdrawn_nobody_who_waits_is_overtaken_by_more_than_a_job(
+    house: House, acts: list[tuple[str, int]]
+) -> None:
+    """The bound of turns, against one that submits and cancels as it likes; work in images."""
+    steady = [new_job(f"steady{next(_NUMBERS)}", tenant="steady") for _ in range(STEADY)]
+    await submit(house, *steady)
+    sizes, waiting, served = {job.id: 1 for job in steady}, list[str](), Counter[str]()
+    leases = house.leases()
+    for what, number in acts:
+        if what == "submit":
+            job_id = f"fickle{next(_NUMBERS)}"
+            await submit(house, new_job(job_id, tenant="fickle", n=number))
+            sizes[job_id] = number
+            waiting.append(job_id)
+        elif what == "cancel" and number < len(waiting):
+            await house.jobs.cancel(waiting.pop(number))
+        elif what == "take" and served["steady"] < STEADY - 1:
+            job_id = str(take(house, leases))
+            served[job_id[:6]] += sizes[job_id]
+            waiting = [each for each in waiting if each != job_id]
+            assert served["fickle"] <= served["steady"] + LARGEST
+    await drain(house)

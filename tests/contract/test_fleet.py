@@ -9,6 +9,7 @@ from core.boards.fleet import Worker
 from core.boards.plan import PasmRow, Plan, WorkerAssignment
 from storage.boards.fleet import AssignmentReader, PlanBoard, read_plan
 from storage.redis.keys import PLANNERS
+from storage.redis.script import call_sync, load
 from tests.contract.house import House, RedisHouse
 
 PLAN = Plan(
@@ -135,6 +136,16 @@ async def test_a_leader_that_falls_silent_is_replaced_and_learns_of_it(house: Ho
 async def test_two_with_one_name_do_not_lead_together(house: House) -> None:
     assert await house.leadership("a").acquire() is not None
     assert await house.leadership("a").acquire() is None
+
+
+async def test_a_lead_whose_answer_was_lost_is_its_takers(real: RedisHouse) -> None:
+    taken = ("upkeep", "a", 60_000, 0, "keep")
+    first, again = (call_sync(real.sync, load("lead"), *taken) for _ in range(2))
+    assert first == again > 0
+    assert call_sync(real.sync, load("lead"), "upkeep", "b", *taken[2:]) == 0
+    assert call_sync(real.sync, load("lead"), "upkeep", "a", 60_000, first, "drop") == 0
+    later = await real.leadership("a").acquire()
+    assert later is not None and later > first
 
 
 async def test_a_leader_of_the_past_cannot_publish_before_the_next_one_does(house: House) -> None:

@@ -4,7 +4,8 @@ from dataclasses import replace
 from core.boards.sample import ServiceSample
 from core.job import JobStatus
 from storage.jobs.leases import Outcome
-from tests.contract.house import MAX_SAMPLES, House, new_job
+from storage.jobs.sweeps import Sweeper
+from tests.contract.house import MAX_SAMPLES, House, RedisHouse, new_job
 
 SAMPLE = ServiceSample(
     counters={"submitted": 3, "jobs:generate:succeeded": 2, "level:base@10": 2},
@@ -63,3 +64,11 @@ async def test_only_what_succeeded_since_then_tells_how_long_jobs_take(lately: H
     assert 0.019 < early < late < 10
     assert await sweeper.find_latencies(since, 10) == [late]
     assert await sweeper.find_latencies(0.0, 1) == [late]
+
+
+async def test_the_time_of_samples_is_what_upkeep_takes_for_now(real: RedisHouse) -> None:
+    sweeper = Sweeper(real.client, max_attempts=3)
+    before = await sweeper.now()
+    await real.history.add(SAMPLE)
+    last, after = await real.history.last(), await sweeper.now()
+    assert last is not None and before <= last.at <= after

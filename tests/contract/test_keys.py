@@ -1,5 +1,7 @@
+from core.codec import encode
+from storage.redis.script import call_sync, load
 from storage.tenants.key import Scope, TenantKey, draw, revoke
-from tests.contract.house import House
+from tests.contract.house import House, RedisHouse
 
 
 def a_key(tenant: str = "t", now: float = 1.5) -> TenantKey:
@@ -30,3 +32,15 @@ async def test_a_change_made_without_knowing_another_is_not_made(house: House) -
     assert not await house.keys.write([a_key()], read="")
     again = await house.keys.read()
     assert again.rows == (ended,) and again.version != table.version
+
+
+async def test_a_change_whose_answer_was_lost_is_answered_alike(real: RedisHouse) -> None:
+    key = a_key()
+    words = ("keys", "", "the next", key.id, encode(key))
+    assert [call_sync(real.sync, load("write_table"), *words) for _ in range(2)] == [1, 1]
+    table = await real.keys.read()
+    assert (table.version, table.rows) == ("the next", (key,))
+    ended = revoke(key, now=3.0)
+    assert await real.keys.write([ended], read=table.version)
+    assert call_sync(real.sync, load("write_table"), *words) == 0
+    assert (await real.keys.read()).rows == (ended,)

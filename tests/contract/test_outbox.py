@@ -6,7 +6,7 @@ from dataclasses import replace
 from core.job import Claim, JobStatus, Progress
 from storage.jobs.leases import Leases, Outcome
 from storage.jobs.outbox import DeadPage
-from tests.contract.house import MAX_DEAD, House, RedisHouse, new_job
+from tests.contract.house import MAX_DEAD, MAX_PENDING, House, RedisHouse, new_job
 
 ALL = ("started", "progress", "completed")
 DONE = Outcome(status=JobStatus.SUCCEEDED)
@@ -29,6 +29,14 @@ async def given_up(house: House, *ids: str, tenant: str = "t") -> list[str]:
         assert await house.outbox.dead(f"{job_id}:completed")
         await asyncio.sleep(0.002)  # so that no two have one moment
     return [f"{job_id}:completed" for job_id in ids]
+
+
+async def posted(house: House, count: int) -> list[str]:
+    """Have jobs end one after another; name their webhooks."""
+    for number in range(count):
+        await house.jobs.submit([new_job(f"p{number:03}", hook=("completed",))])
+        await house.jobs.cancel(f"p{number:03}")
+    return [f"p{number:03}:completed" for number in range(count)]
 
 
 def names_of(page: DeadPage) -> list[str]:
@@ -90,10 +98,11 @@ async def test_what_was_handed_out_and_not_settled_is_told(house: House) -> None
         await house.jobs.cancel(name)
     handed_out = await house.outbox.due()
     by_job = {delivery.job_id: delivery.id for delivery in handed_out}
+    [retried] = [delivery for delivery in handed_out if delivery.job_id == "retried"]
     assert await house.outbox.current([]) == set()
     assert await house.outbox.current(handed_out) == set(by_job.values())
     assert await house.outbox.done(by_job["done"])
-    assert await house.outbox.retry(by_job["retried"], 30.0)
+    assert await house.outbox.retry(retried, 30.0)
     assert await house.outbox.dead(by_job["dead"])
     assert await house.outbox.current(handed_out) == {by_job["left"]}
 
@@ -103,13 +112,51 @@ async def test_a_retry_comes_when_it_is_due_under_the_same_id(house: House) -> N
     leases.finish("j1", claim.fence, DONE)
     [first] = await house.outbox.due()
     now = time.time()
-    assert await house.outbox.retry(first.id, 30.0)
+    assert await house.outbox.retry(first, 30.0)
     assert await house.outbox.due(now + 29.0) == []
     [second] = await house.outbox.due(now + 90.0)
     assert (second.id, second.attempt) == (first.id, 2)
     assert await house.outbox.done(second.id)
-    assert not await house.outbox.retry(second.id, 0.0)
+    assert not await house.outbox.retry(second, 0.0)
     assert await house.outbox.due(now + 1e6) == []
+
+
+async def test_an_attempt_counts_once_however_often_it_is_told(house: House) -> None:
+    leases, claim = await started(house, ("completed",))
+    leases.finish("j1", claim.fence, DONE)
+    [first] = await house.outbox.due()
+    for wait_s in (30.0, 600.0):
+        assert await house.outbox.retry(first, wait_s)
+    [second] = await house.outbox.due(time.time() + 60.0)
+    assert second.attempt == 2
+    assert (await house.stats())["webhooks:retried"] == 1
+
+
+async def test_beyond_so_many_to_be_made_of_a_tenant_the_oldest_are_given_up(house: House) -> None:
+    await house.jobs.submit([new_job("theirs", tenant="u", hook=("completed",))])
+    await house.jobs.cancel("theirs")
+    await house.jobs.submit([new_job("started", hook=("started",))])
+    assert house.leases().claim("started", is_exact=True) is not None
+    await asyncio.sleep(0.002)  # so that it is the oldest
+    names = await posted(house, MAX_PENDING + 1)
+    handed_out = {each.id for each in await house.outbox.due()}
+    assert handed_out == {"theirs:completed", *names[1:]}, "and what is not the end of a job"
+    assert names_of(await house.outbox.list_dead("t")) == names[:1]
+    stats = await house.stats()
+    assert (stats["webhooks:dead"], stats["webhooks:dropped"]) == (1, 1)
+    assert await house.outbox.replay(names[0])
+    assert await house.outbox.done(names[0])
+    assert await house.outbox.due() == []
+
+
+async def test_one_call_gives_up_no_more_than_a_hundred(real: RedisHouse) -> None:
+    names = await posted(real, 4)
+    real.sync.zadd("pending:t", {f"{number:03}": number for number in range(150)})
+    assert {each.id for each in await real.outbox.due()} == set(names)
+    assert real.sync.zcard("pending:t") == 53, "and one that an older version left"
+    for minutes in range(2, 60):
+        assert len(await real.outbox.due(time.time() + 90.0 * minutes)) == len(names)
+    assert real.sync.zrange("pending:t", 0, -1) == [name.encode() for name in names]
 
 
 async def test_what_is_settled_or_handed_out_again_is_current_no_more(house: House) -> None:
@@ -173,7 +220,7 @@ async def test_outcomes_are_counted(house: House) -> None:
     leases, claim = await started(house, ("completed",))
     leases.finish("j1", claim.fence, DONE)
     [delivery] = await house.outbox.due()
-    await house.outbox.retry(delivery.id, 0.0)
+    await house.outbox.retry(delivery, 0.0)
     await house.outbox.done(delivery.id, "refused")
     stats = await house.stats()
     assert (stats["webhooks:retried"], stats["webhooks:refused"]) == (1, 1)
@@ -230,6 +277,7 @@ async def test_a_delivery_of_an_older_version_is_its_jobs_tenants(real: RedisHou
     for name in ("here", "gone"):
         await real.jobs.cancel(name)
         real.sync.hdel(f"delivery:{name}:completed", "tenant")
+    real.lose("pending:*")
     await real.sweeper().forget(["gone"])
     for name in ("here", "gone"):
         assert await real.outbox.dead(f"{name}:completed")

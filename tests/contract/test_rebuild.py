@@ -26,6 +26,7 @@ INDEXES = (
     "tenant:*",
     "outbox",
     "outbox:dead:*",
+    "pending:*",
     "uploads:*",
     "applications",
     "missing",

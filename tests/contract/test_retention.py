@@ -7,6 +7,7 @@ from core.job import JobStatus
 from storage.boards.scores import FIRST
 from storage.fakes import MemoryObjects
 from storage.jobs.leases import Outcome
+from storage.jobs.submit import LOOK
 from tasks.upkeep.retention import Retention
 from tests.contract.house import ArchivingHouse, House, new_job
 
@@ -59,3 +60,31 @@ async def test_prompts_that_were_scored_go_with_the_jobs_of_their_tenant(house: 
     await asyncio.sleep(2 * SHORT_S)
     await Retention(house.sweeper(), MemoryObjects()).retain_own({"t": SHORT_S})
     assert [each.job for each in (await house.scores.after(FIRST, 10)).scores] == ["c"]
+
+
+async def test_of_what_was_stored_before_jobs_that_is_found_whose_job_never_came(
+    house: House,
+) -> None:
+    for name in ("waits", "has ended", "lost"):
+        await house.jobs.expect(name, [f"t/{name}/in/template.png", f"t/{name}/in/mask.png"])
+    await house.jobs.submit([new_job("waits")])
+    await ended(house, "has ended")
+    assert await house.expected.find(60.0) == []
+    await asyncio.sleep(0.002)
+    assert await house.jobs.get("has ended")
+    expected = await house.expected.find(0.0)
+    assert [each.has_come for each in expected] == [True, True, False]
+    assert expected[-1].keys == ("t/lost/in/template.png", "t/lost/in/mask.png")
+    await house.expected.settle(expected[:2])
+    assert await house.expected.find(0.0) == expected[2:]
+    await house.expected.settle(expected[2:])
+    assert await house.expected.find(0.0) == []
+
+
+async def test_notes_are_read_a_few_at_a_time(house: House) -> None:
+    for number in range(LOOK + 1):
+        await house.jobs.expect(f"j{number}", ["t/j/in/image.png"])
+    await asyncio.sleep(0.002)
+    found = await house.expected.find(0.0)
+    await house.expected.settle(found)
+    assert (len(found), len(await house.expected.find(0.0))) == (LOOK, 1)

@@ -1,6 +1,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from core.job import Edit, Failure, JobStatus
 from core.latents import latents_key
 from core.levels.approximation import SKIPS
@@ -222,6 +224,27 @@ async def test_a_workers_own_queue_is_forgotten_with_its_last_job(real: RedisHou
         await real.jobs.cancel("j1")
     await real.jobs.submit([sent(new_job("j3"), "w@h")])
     assert await real.sweeper().rescue({"gen.n"}) == ["j3"]
+
+
+@pytest.mark.parametrize("how", ["released", "reaped"])
+async def test_a_job_that_comes_back_to_a_queue_that_was_forgotten_is_found(
+    house: House, how: str
+) -> None:
+    """The queue of a worker is empty while it makes the only edit that was sent to it."""
+    job = sent(new_job(), "w9")
+    await house.jobs.submit([job])
+    house.pop(job.placement.queue)
+    leases, sweeper = house.leases("w9", lease_s=60.0), house.sweeper()
+    claim = leases.claim("j1")
+    assert claim is not None
+    await sweeper.republish(0.0)
+    assert await sweeper.rescue(served=set()) == []
+    if how == "released":
+        assert leases.release({"j1": claim.fence}) == 1
+    else:
+        leases.forfeit({"j1": claim.fence})
+        assert (await sweeper.reap()).back == ("j1",)
+    assert await sweeper.rescue(served=set()) == ["j1"]
 
 
 async def test_only_queued_jobs_are_moved(house: House) -> None:

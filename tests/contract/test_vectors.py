@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import numpy as np
@@ -16,7 +17,7 @@ from core.errors import VectorsUnavailable
 from core.latents import LatentKey, Lender
 from core.settings import Settings, VectorBackend
 from storage.fakes import MemoryVectors
-from storage.vectors.edge import EdgeIndex
+from storage.vectors.edge import FLUSHED, EdgeIndex
 from storage.vectors.index import Lookup, Vector, VectorIndex, open_vectors
 from storage.vectors.qdrant import QdrantIndex, connect
 
@@ -167,6 +168,41 @@ def test_the_folder_is_opened_by_one_and_keeps_what_was_added(tmp_path: Path) ->
     again.close()
     with pytest.raises(VectorsUnavailable):
         again.count()
+
+
+def on_disk(folder: Path) -> int:
+    """Add up the bytes that files take: most are longer than what is written of them."""
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_was_removed_leaves_the_disk_when_the_folder_is_opened_again(tmp_path: Path) -> None:
+    index = EdgeIndex(tmp_path, SIZE)
+    index.add([a_lender("stays")], [EAST])
+    for first in range(0, 4000, 500):
+        lenders = [a_lender(f"j{i}") for i in range(first, first + 500)]
+        index.add(lenders, [NORTH] * 500)
+        index.remove([lender.id for lender in lenders])
+    index.close()
+    before = on_disk(tmp_path / "segments")
+    again = EdgeIndex(tmp_path, SIZE)
+    assert on_disk(tmp_path / "segments") < before / 2
+    again.add([a_lender("new")], [NORTH])
+    found = again.nearest([LOOKUP, replace(LOOKUP, vector=NORTH)])
+    assert [each and each.lender.id for each in found] == ["stays", "new"]
+    assert (again.count(), again._shard.info().indexed_vectors_count) == (2, 0)
+    again.close()
+
+
+def test_the_log_of_what_was_added_is_cut_off_meanwhile(tmp_path: Path) -> None:
+    index = EdgeIndex(tmp_path, SIZE)
+    index.close()
+    flushed: list[int] = []
+    index._shard = SimpleNamespace(  # type: ignore[assignment]
+        update=lambda points: None, flush=lambda: flushed.append(1)
+    )
+    for _ in range(3):
+        index.add([a_lender("a")] * (FLUSHED // 2), [EAST] * (FLUSHED // 2))
+    assert len(flushed) == 1
 
 
 def test_a_server_that_is_away_is_unavailable_and_may_come_back_empty() -> None:

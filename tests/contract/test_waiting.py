@@ -30,10 +30,10 @@ async def test_what_edits_need_is_fetched_while_they_wait(real: RedisHouse) -> N
     edit = new_job("edit", edit=Edit(template="t/i.png", template_sha256="ab", mask="t/m.png"))
     await submit(real, new_job("image"), edit)
     asked: list[JobRequest] = []
-    lookahead = Prefetcher(real.sync, queues=lambda: ["gen.m"], prefetch=asked.append)
-    lookahead.look()
+    prefetcher = Prefetcher(real.sync, queues=lambda: ["gen.m"], prefetch=asked.append)
+    prefetcher.look()
     assert asked == [edit.request]
-    assert {each.job_id for each in lookahead.waiting} == {"image", "edit"}
+    assert {each.job_id for each in prefetcher.waiting} == {"image", "edit"}
 
 
 async def test_what_is_known_is_not_read_again_and_what_has_room_asks_nothing(
@@ -41,18 +41,18 @@ async def test_what_is_known_is_not_read_again_and_what_has_room_asks_nothing(
 ) -> None:
     await submit(real, new_job("j1"), new_job("j2"))
     is_full, asked = True, []
-    lookahead = Prefetcher(
+    prefetcher = Prefetcher(
         real.sync, queues=lambda: ["gen.m"], prefetch=asked.append, is_full=lambda: is_full
     )
-    lookahead.look()
+    prefetcher.look()
     real.leases().claim("j1")
     real.sync.config_resetstat()
-    lookahead.look()
-    assert [each.job_id for each in lookahead.waiting] == ["j2"]
+    prefetcher.look()
+    assert [each.job_id for each in prefetcher.waiting] == ["j2"]
     assert "cmdstat_hget" not in real.sync.info("commandstats")
     is_full = False
-    lookahead.look()
-    assert not lookahead.waiting
+    prefetcher.look()
+    assert not prefetcher.waiting
 
 
 async def test_loras_are_asked_for_ahead_as_far_as_half_their_memory_goes(real: RedisHouse) -> None:
@@ -65,15 +65,15 @@ async def test_loras_are_asked_for_ahead_as_far_as_half_their_memory_goes(real: 
     await submit(real, *jobs)
     asked: list[JobRequest] = []
     recalled: list[JobRequest] = []
-    lookahead = Prefetcher(
+    prefetcher = Prefetcher(
         real.sync,
         queues=lambda: ["gen.m"],
         prefetch=asked.append,
         recall=recalled.append,
         loras_bytes=300,
     )
-    lookahead.look()
-    lookahead.look()
+    prefetcher.look()
+    prefetcher.look()
     assert asked == 2 * [jobs[0].request]
     assert recalled == 2 * [jobs[1].request, jobs[2].request]
 

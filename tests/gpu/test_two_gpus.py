@@ -7,8 +7,8 @@ from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
 from worker.families.load import load
-from worker.parallel.second import Second
-from worker.parallel.second_rank import Partner
+from worker.parallel.rank_process import RankSpec
+from worker.parallel.second_rank import SecondRank
 
 pytestmark = [
     pytest.mark.gpu,
@@ -25,18 +25,18 @@ def saved(tmp_path):
 def test_images_in_halves_on_two_gpus_are_those_of_one(saved):
     folder, model = saved
     alone, both = (load_recorder(folder, model, device="cuda:0") for _ in range(2))
-    held = Second(
+    spec = RankSpec(
         load=load, folder=folder, model=model, device="cuda:1", dtype="float32", threads=1
     )
-    partner = Partner(held, "cuda:0")
-    partner.start()
-    assert partner.link is not None, "the second rank did not start: see the log"
-    both.runner.share(partner)
+    second = SecondRank(spec, "cuda:0")
+    second.start()
+    assert second.link is not None, "the second rank did not start: see the log"
+    both.runner.share(second)
     kinds = [{}, {"guidance": 1.0}, {"scheduler": "heun"}, {"height": 48}]
     jobs = [a_job(f"j{i}", at=float(i), seed=i, steps=5, **kind) for i, kind in enumerate(kinds)]
     arrivals = list(enumerate(jobs))
     made, expected = (engine_images(each, arrivals) for each in (both, alone))
-    assert partner.link is not None, "the second rank died: see the log"
+    assert second.link is not None, "the second rank died: see the log"
     both.close()
     for job in jobs:
         assert difference(made[job.id][0], expected[job.id][0]) <= 1e-3

@@ -24,6 +24,7 @@ WELL = {
     'up{job="worker",instance="w"}': "1x90",
     "atelier_store_up": "1x90",
     "atelier_archive_behind_seconds": "30x90",
+    "atelier_upkeep_is_led": "1x90",
     'atelier_scheduler_is_leader{instance="s1"}': "1x90",
     'atelier_scheduler_is_leader{instance="s2"}': "0x90",
     'atelier_workers{instance="s1"}': "2x90",
@@ -51,6 +52,7 @@ ILL = {
     "ApiDown": {'up{job="api",instance="a"}': "0x90"},
     "StoreDown": {"atelier_store_up": "0x90"},
     "ArchiveBehind": {"atelier_archive_behind_seconds": "1000x90"},
+    "NoUpkeep": {"atelier_upkeep_is_led": "0x90"},
     "NoLeader": {'atelier_scheduler_is_leader{instance="s1"}': "0x90"},
     "TwoLeaders": {'atelier_scheduler_is_leader{instance="s2"}': "1x90"},
     "NoWorkers": {'atelier_workers{instance="s1"}': "0x90"},
@@ -117,6 +119,18 @@ def test_nothing_burns_while_all_is_well(promtool, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_alert_burns_for_what_it_is_about_and_no_other_does(promtool, tmp_path, name):
     check(promtool, tmp_path, WELL | ILL[name], [name])
+
+
+@pytest.mark.parametrize("reason", ["wait", "queue", "deadline"])
+def test_whatever_the_service_has_no_room_for_counts_as_refused(promtool, tmp_path, reason):
+    refused = {f'atelier_jobs_refused_total{{job="api",reason="{reason}"}}': "0+60x90"}
+    check(promtool, tmp_path, WELL | refused, ["Refusing"])
+
+
+@pytest.mark.parametrize("reason", ["jobs_per_s", "open_jobs", "images_a_day", "kept_bytes"])
+def test_what_a_limit_of_a_tenant_refuses_wakes_nobody(promtool, tmp_path, reason):
+    refused = {f'atelier_jobs_refused_total{{job="api",reason="{reason}"}}': "0+60x90"}
+    check(promtool, tmp_path, WELL | refused, [])
 
 
 def test_a_second_api_counts_nothing_twice(promtool, tmp_path):

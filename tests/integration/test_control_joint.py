@@ -30,8 +30,8 @@ from worker.control.server.model_cache import ModelCache
 from worker.control.stale import Stale
 from worker.engine.engine import Engine
 from worker.families.load import load
-from worker.parallel.second import Second
-from worker.parallel.second_rank import Partner
+from worker.parallel.rank_process import RankSpec
+from worker.parallel.second_rank import SecondRank
 
 pytestmark = [
     pytest.mark.integration,
@@ -203,7 +203,7 @@ def test_two_ranks_share_a_steered_image(house, recorder):
     job = a_job(model=house.model.name, controls=(EDGES,))
     conditions = {job.id: some_conditions(1)}
     alone = engine_images(recorder, [(0, job)], inputs=conditions)[job.id][0]
-    second = Second(
+    spec = RankSpec(
         load=load,
         folder=house.folder / "base",
         model=house.model,
@@ -211,10 +211,10 @@ def test_two_ranks_share_a_steered_image(house, recorder):
         dtype="float32",
         threads=1,
     )
-    partner, sharing, rows = Partner(second, "cpu"), house.recorder(), []
-    partner.start()
-    sharing.runner.share(partner)
-    wait_for(lambda: partner.link is not None)
+    second, sharing, rows = SecondRank(spec, "cpu"), house.recorder(), []
+    second.start()
+    sharing.runner.share(second)
+    wait_for(lambda: second.link is not None)
     sharing.runner.unet.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
     shared = engine_images(sharing, [(0, job)], inputs=conditions)[job.id][0]
     sharing.close()

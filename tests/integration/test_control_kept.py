@@ -19,7 +19,7 @@ from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from worker.control.server.network import ControlStep
 from worker.control.server.process_server import load
 from worker.control.session import Opening
-from worker.cpu import store_images as finish
+from worker.cpu import store_images
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -46,7 +46,7 @@ def settings(house):
     settings = Settings(
         controlnets_dir=house.folder, data_dir=house.folder / "data", url_secret="secret"
     )
-    finish.start(settings)
+    store_images.open_store(settings)
     return settings
 
 

@@ -108,7 +108,8 @@ def test_every_session_is_closed_when_its_image_is_made_or_fails(house):
     assert "not finite" in str(made["broken"])
     assert "pose/config.json: missing" in str(made["unknown"])
     assert "without the conditions" in str(made["bare"])
-    assert residents.num_users == 0
+    residents.expect("another", 2**40)
+    assert residents.names == (), "none is in use"
 
 
 def test_a_controlnet_of_another_model_is_named_in_the_failure(house, tmp_path):

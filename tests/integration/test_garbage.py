@@ -13,10 +13,11 @@ from kombu import Connection
 
 from bench.fault.garbage import QUEUE, garbage
 from core.job import JobStatus
+from core.placement import CPU_QUEUE
 from core.settings import Settings
 from storage.redis.keys import PRIORITIES, list_of
 from tasks.app import make_app
-from tasks.messages import CPU_QUEUE, TASKS, envelope
+from tasks.messages import TASKS, envelope
 from tests.rig import a_rig, new_job
 from tests.servers import redis_server
 

@@ -5,7 +5,7 @@ import pytest
 from core.job import JobStatus
 from tests.rig import a_rig, new_job
 from tests.slow import HANG
-from worker.process.components import HUNG_ENGINE
+from worker.process.engine_exit import HUNG_ENGINE
 
 pytestmark = pytest.mark.integration
 

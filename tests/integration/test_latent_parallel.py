@@ -32,8 +32,8 @@ from worker.lora.mix import Lora, Mix
 from worker.parallel import split_call as halving
 from worker.parallel.link import Link
 from worker.parallel.messages import PredictionFailed
-from worker.parallel.second import Second, serve
-from worker.parallel.second_rank import Partner
+from worker.parallel.rank_process import RankSpec, serve
+from worker.parallel.second_rank import SecondRank
 from worker.process.loading import Loading
 from worker.trials.device_defaults import worker_type
 
@@ -51,9 +51,9 @@ def house(tmp_path_factory):
     )
 
 
-def held_of(house):
+def spec_of(house):
     folder = house.folder / "base"
-    return Second(
+    return RankSpec(
         load=load, folder=folder, model=house.model, device="cpu", dtype="float32", threads=1
     )
 
@@ -62,18 +62,18 @@ def held_of(house):
 def shared(house):
     """A runner with a second rank."""
     recorder = house.recorder(LocalControlNets(house.residents()))
-    partner = Partner(held_of(house), "cpu")
-    partner.start()
-    recorder.runner.share(partner)
-    yield recorder, partner
+    second = SecondRank(spec_of(house), "cpu")
+    second.start()
+    recorder.runner.share(second)
+    yield recorder, second
     recorder.close()
 
 
 @pytest.fixture
 def both(shared):
     """The same, with its second rank there."""
-    recorder, partner = shared
-    wait_for(lambda: partner.link is not None)
+    recorder, second = shared
+    wait_for(lambda: second.link is not None)
     return recorder
 
 
@@ -194,9 +194,9 @@ def test_an_edit_under_its_mask_stays_with_the_first_rank(house, tmp_path):
 def test_a_worker_with_a_second_rank_is_another_type_of_device(house):
     assert worker_type(Settings(device="cpu")) == "cpu"
     assert worker_type(Settings(device="cpu", second_device="cpu")) == "2 x cpu"
-    held = replace(held_of(house), device="cuda:99")
+    spec = replace(spec_of(house), device="cuda:99")
     with pytest.raises(ConfigurationError, match="ATELIER_SECOND_DEVICE: 'cuda:99'"):
-        Partner(held, "cpu")
+        SecondRank(spec, "cpu")
 
 
 def test_each_half_of_an_image_has_controlnets_of_its_own(house, shared, monkeypatch):
@@ -254,30 +254,30 @@ def test_an_image_survives_the_second_rank_that_is_lost_and_the_next_one_helps(
     house, shared, alone, fate, monkeypatch
 ):
     monkeypatch.setattr(halving, "LEAST_PATIENCE_S", 4.0)
-    both, partner = shared
-    wait_for(lambda: partner.link is not None)
+    both, second = shared
+    wait_for(lambda: second.link is not None)
     before = metrics.ranks_lost._value.get()
     job = a_job(model=house.model.name, steps=6)
     expected = engine_images(alone, [(0, job)])[job.id][0]
     calls = []
 
     def lose_once(*_):
-        calls.append(partner.link)
+        calls.append(second.link)
         if len(calls) == 3:
-            os.kill(partner.pid, fate)
+            os.kill(second.pid, fate)
 
     hook = both.runner.unet.register_forward_pre_hook(lose_once)
     image = engine_images(both, [(0, job)])[job.id][0]
     hook.remove()
     assert difference(image, expected) <= TOLERANCE
     wait_for(lambda: metrics.ranks_lost._value.get() == before + 1)
-    wait_for(lambda: partner.link is not None)
+    wait_for(lambda: second.link is not None)
     rows = rows_called(both)
     assert difference(engine_images(both, [(0, job)])[job.id][0], expected) <= TOLERANCE
     assert set(rows) == {1}
 
 
-def be_the_first_rank(held, told):
+def be_the_first_rank(spec, told):
     """Without a server of forks: that would import torch once more."""
     ours, theirs = multiprocessing.Pipe()
     with os.fdopen(os.memfd_create("ranks"), "w+b") as meeting:
@@ -285,7 +285,7 @@ def be_the_first_rank(held, told):
         second = os.fork()
         if second == 0:
             ours.close()
-            serve(theirs, held, path)
+            serve(theirs, spec, path)
         theirs.close()
         ours.recv()
         Link.open(ours, path, 0, torch.device("cpu"))
@@ -296,7 +296,7 @@ def be_the_first_rank(held, told):
 def test_the_second_rank_ends_with_the_first(house):
     context = multiprocessing.get_context("forkserver")
     ours, theirs = context.Pipe(duplex=False)
-    first = context.Process(target=be_the_first_rank, args=(held_of(house), theirs))
+    first = context.Process(target=be_the_first_rank, args=(spec_of(house), theirs))
     first.start()
     second = ours.recv()
     first.join()

@@ -7,6 +7,7 @@ from itertools import islice
 import pytest
 
 from core.job import JobStatus, StoredImage
+from core.request.output import LOSSLESS
 from core.settings import Settings
 from storage.boards.classifiers import ClassifierBoard
 from storage.boards.scores import FIRST, ScoreStream
@@ -14,7 +15,7 @@ from storage.jobs.leases import LeaseStore, Outcome
 from storage.objects.store import open_objects
 from storage.redis.connect import connect
 from tests.rig import ROOT, SLOW, a_rig, new_job
-from worker.cpu.store_images import encode_png
+from worker.cpu.store_images import encode_image
 from zoo.prompts import Split, prompts_of
 from zoo.scenes import draw
 
@@ -47,7 +48,7 @@ def finish(rig, prompt, picture):
         leases = LeaseStore(client, worker="w@rig", lease_s=60.0)
         fence = leases.claim(job.id).fence
         key = f"t/{job.id}/{fence}/0.png"
-        objects.put(key, encode_png(picture), "image/png")
+        objects.put(key, encode_image(picture, LOSSLESS), "image/png")
         image = StoredImage(key=key, width=64, height=64, seed=1, sha256="")
         assert leases.finish(job.id, fence, Outcome(status=JobStatus.SUCCEEDED, images=(image,)))
     return job.id

@@ -179,7 +179,8 @@ def test_images_with_and_without_share_a_batch(house):
         assert difference(made[job.id][0], alone) <= TOGETHER
     plain = stock_image(house.pipe, house.pipe.scheduler, jobs[1].request)
     assert difference(made["j1"][0], plain) <= TOGETHER
-    assert residents.num_users == 0
+    residents.expect("another", 2**40)
+    assert residents.names == (), "none is in use"
 
 
 def test_it_is_asked_once_an_image(house):

@@ -40,7 +40,7 @@ class Parcel:
     output: Output = LOSSLESS  #: what they are written as
 
 
-def start(settings: Settings) -> None:
+def open_store(settings: Settings) -> None:
     """Open the object store once per process."""
     global _objects
     _objects = open_objects(settings)
@@ -90,11 +90,6 @@ def _store(key: str, pixels: Pixels, seed: int, output: Output) -> StoredImage:
     )
 
 
-def encode_png(pixels: Pixels) -> bytes:
-    """Write [H, W, 3] as a PNG; equal pixels give equal bytes."""
-    return encode_image(pixels, LOSSLESS)
-
-
 def encode_image(pixels: Pixels, output: Output) -> bytes:
     """Write [H, W, 3] as it is asked for; equal pixels give equal bytes."""
     buffer = BytesIO()
@@ -117,7 +112,7 @@ def _put(key: str, data: bytes, content_type: str) -> None:
 
 
 def store_of_process() -> ObjectStore:
-    """Give the object store that `start` has opened."""
+    """Give the object store that `open_store` has opened."""
     if _objects is None:
         raise EngineError("this process has no object store")
     return _objects

@@ -27,7 +27,7 @@ from worker.diffusion.runner import Borrowed, JobInputs, Pixels, WordInputs, is_
 from worker.diffusion.snapshot import go_on
 from worker.diffusion.stock import Pipe
 from worker.lora.mix import PLAIN, Mix
-from worker.parallel.second_rank import Partner
+from worker.parallel.second_rank import SecondRank
 from worker.parallel.split_call import Halving
 from worker.pipeline import resuming
 from worker.pipeline.compiled_blocks import Backend, Regions
@@ -57,10 +57,10 @@ class DiffusionRunner(ResidentPipeline):
         self.regions: Regions | None = None  #: the blocks of a compiled model
         self.graphs = graphs_on(device)  #: of passes of few rows, on a GPU
 
-    def share(self, partner: Partner) -> None:
+    def share(self, second_rank: SecondRank) -> None:
         """Have a second rank compute half of the rows of later calls."""
         self.overlays.halve()
-        self._halving = Halving(partner, self.overlays, self.packing, self.compute)
+        self._halving = Halving(second_rank, self.overlays, self.packing, self.compute)
 
     def compile(
         self,

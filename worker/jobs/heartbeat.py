@@ -81,7 +81,7 @@ class Heartbeat:
         report: Callable[[], None],
         beat_s: float,
         look: Callable[[], None] = lambda: None,
-        pictures: PreviewSource | None = None,
+        previews: PreviewSource | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; `look` is called before anything is renewed: it sees to what hangs."""
@@ -91,13 +91,13 @@ class Heartbeat:
         self._report = report
         self._beat_s = beat_s
         self._look = look
-        self._pictures = pictures or NoPreviews()
+        self._previews = previews or NoPreviews()
         self._clock = clock
         self._told: dict[str, tuple[float, Progress]] = {}  #: when, and what, by job id
         self._unshown: dict[str, str] = {}  #: previews that no follower has seen yet, by job id
         self._is_stopped = threading.Event()
         self._threads = [
-            threading.Thread(target=self._beat_all, name="heart", daemon=True),
+            threading.Thread(target=self._beat_all, name="heartbeat", daemon=True),
             threading.Thread(target=self._listen, name="stops", daemon=True),
         ]
 
@@ -121,8 +121,8 @@ class Heartbeat:
     def tell_progress(self) -> None:
         """Tell those who follow how far their jobs have come, and have previews made for them."""
         followed = dict(self._leases.followed)
-        self._pictures.want([job_id for job_id, is_shown in followed.items() if is_shown])
-        unshown = {**self._unshown, **self._pictures.take()}
+        self._previews.want([job_id for job_id, is_shown in followed.items() if is_shown])
+        unshown = {**self._unshown, **self._previews.take()}
         self._unshown = {i: preview for i, preview in unshown.items() if i in followed}
         self._told = {job_id: told for job_id, told in self._told.items() if job_id in followed}
         if not followed:

@@ -15,7 +15,7 @@ from core.job import Job, StoredImage
 from core.placement import Placement
 from core.request.output import Output
 from core.settings import Settings
-from worker.cpu import store_images as finish
+from worker.cpu import store_images
 from worker.cpu.image_states import put_states, read_states
 from worker.cpu.inputs import (
     may_borrow,
@@ -51,7 +51,7 @@ class Images:
     """Reads the inputs of one worker's jobs, encodes and stores their images."""
 
     def __init__(self, settings: Settings) -> None:
-        self._processes = Processes(settings.cpu_processes, finish.start, settings)
+        self._processes = Processes(settings.cpu_processes, store_images.open_store, settings)
         self._budget_s = settings.retrieval_budget_s
         self.starts = Starts()
         self._free = settings.cpu_processes * CALLS_A_PROCESS  #: calls that may set out
@@ -77,7 +77,7 @@ class Images:
 
     def put_latents(self, key: str, data: bytes) -> "Future[None]":
         """Store what a job leaves behind."""
-        return self._processes.run(finish.put_latents, key, data)
+        return self._processes.run(store_images.put_latents, key, data)
 
     def put_states(self, states: Sequence[tuple[str, bytes]]) -> "Future[None]":
         """Store where images stand."""
@@ -97,7 +97,7 @@ class Images:
 
     def delete(self, keys: Sequence[str]) -> None:
         """Take images back; what fails here is left to retention."""
-        self._processes.run(finish.delete_images, tuple(keys))
+        self._processes.run(store_images.delete_images, tuple(keys))
 
     def warm_up(self) -> None:
         """Return once images can be stored without a delay."""
@@ -120,7 +120,7 @@ class Images:
             orders = [self._orders.popleft()]
             while self._orders and _may_join(orders, self._orders[0]):
                 orders.append(self._orders.popleft())
-        call = self._processes.run(finish.store_parcels, [order.parcel for order in orders])
+        call = self._processes.run(store_images.store_parcels, [order.parcel for order in orders])
         call.add_done_callback(partial(self._come_back, orders))
 
     def _come_back(
@@ -144,4 +144,4 @@ class Images:
 
 def _may_join(orders: Sequence[StoreOrder], following: StoreOrder) -> bool:
     is_alone = orders[0].is_suspect or following.is_suspect
-    return len(orders) < finish.MAX_PARCELS and not is_alone
+    return len(orders) < store_images.MAX_PARCELS and not is_alone

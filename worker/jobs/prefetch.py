@@ -51,7 +51,7 @@ class Prefetcher:
         self._survey = survey
         self.waiting: tuple[Waiting, ...] = ()  #: as last seen; read by any thread
         self._is_stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lookahead", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
 
     def start(self) -> None:
         """Look at the queues from a thread of its own."""

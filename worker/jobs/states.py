@@ -70,7 +70,7 @@ class _Copied:
         ).write()
 
 
-class StateKeeper:
+class StateWriter:
     """The states of one worker's images. `note` and `hand_over` belong to the engine's thread."""
 
     def __init__(self, *, store: StateStore, identify: Callable[[Job], str], every: int) -> None:

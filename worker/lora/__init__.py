@@ -1,1 +1,1 @@
-"""LoRA: parse untrusted files, and apply adapters to a batch between two steps."""
+"""LoRA: load adapters in another process, and apply them to a batch between two steps."""

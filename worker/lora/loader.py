@@ -16,7 +16,7 @@ from catalog.lora.parse import LayerChange, parse
 from core.errors import EngineError, LoraRefused, ObjectMissing, ProcessLost
 from core.settings import Settings
 from core.uploads.lora import AppliedLora
-from worker.cpu import store_images as finish
+from worker.cpu import store_images
 from worker.cpu.inputs import read_object
 from worker.cpu.processes import Processes
 from worker.futures import resolve
@@ -35,7 +35,7 @@ class LoraLoader:
 
     def __init__(self, settings: Settings) -> None:
         """Prepare the processes; they start with the first LoRA."""
-        self._processes = Processes(settings.lora_processes, finish.start, settings)
+        self._processes = Processes(settings.lora_processes, store_images.open_store, settings)
 
     def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[Tensor, list[LayerChange]]]":
         """Bring a file into memory and say what it holds. Shapes: bytes [size of the file].

@@ -11,8 +11,8 @@ from core.errors import ConfigurationError
 from core.log import get_logger
 from core.telemetry import metrics
 from worker.diffusion.device import parse_device
-from worker.parallel import second
 from worker.parallel.link import Link, LinkLost
+from worker.parallel.rank_process import RankSpec, serve
 
 log = get_logger(__name__)
 
@@ -23,7 +23,7 @@ LOADING_S, ENDING_S = 600.0, 5.0
 
 #: Torch is imported once: a second rank is there again as soon as it has loaded its model.
 _forkserver = multiprocessing.get_context("forkserver")
-_forkserver.set_forkserver_preload([second.__name__])
+_forkserver.set_forkserver_preload([serve.__module__])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,24 +32,24 @@ class _Rank:
     link: Link
 
 
-class Partner:
+class SecondRank:
     """The second rank of one resident model, as the first one sees it."""
 
-    def __init__(self, held: second.Second, first_device: str) -> None:
+    def __init__(self, spec: RankSpec, first_device: str) -> None:
         """Prepare. Raises: ConfigurationError if there is no such device, or not of this type."""
         own = parse_device(first_device)
-        other = parse_device(held.device, "ATELIER_SECOND_DEVICE")
+        other = parse_device(spec.device, "ATELIER_SECOND_DEVICE")
         if own.type != other.type:
             raise ConfigurationError(
-                f"ATELIER_SECOND_DEVICE: {held.device!r} is not of the type of {first_device!r}"
+                f"ATELIER_SECOND_DEVICE: {spec.device!r} is not of the type of {first_device!r}"
             )
-        self._held = held
+        self._spec = spec
         self._own_device = own
         self._rank: _Rank | None = None
         self._process: BaseProcess | None = None  #: on its way, or there
         self._has_tried = threading.Event()
         self._is_closed = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="second rank", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name="second rank", daemon=True)
 
     @property
     def link(self) -> Link | None:
@@ -64,7 +64,7 @@ class Partner:
 
     def start(self) -> None:
         """Start the second rank, and return once it is ready or has failed to be."""
-        self._keeper.start()
+        self._thread.start()
         self._has_tried.wait()
 
     def lose(self, link: Link, reason: str) -> None:
@@ -72,9 +72,9 @@ class Partner:
         rank = self._rank
         if rank is None or rank.link is not link:
             return
-        log.warning("second_rank_lost", model=self._held.model.name, reason=reason)
+        log.warning("second_rank_lost", model=self._spec.model.name, reason=reason)
         self._rank = None
-        rank.process.kill()  # it may be stuck; the keeper sees it die and starts another
+        rank.process.kill()  # it may be stuck; its thread sees it die and starts another
 
     def close(self) -> None:
         """End the second rank, for good. May be called twice."""
@@ -84,9 +84,9 @@ class Partner:
             self._kill()
         else:
             rank.link.close()
-        self._keeper.join(ENDING_S)
+        self._thread.join(ENDING_S)
         self._kill()
-        self._keeper.join()
+        self._thread.join()
 
     def _keep(self) -> None:
         """Start second ranks, one after another; they meet us in memory that has no name."""
@@ -99,11 +99,11 @@ class Partner:
             else:
                 self._is_closed.wait(pause_s)
                 pause_s = min(2 * pause_s, LAST_PAUSE_S)
-        metrics.ranks.remove(self._held.model.name)
+        metrics.ranks.remove(self._spec.model.name)
 
     def _live(self, meeting: Path) -> bool:
         """Have one second rank until it dies, and tell whether it was ever ready."""
-        name = self._held.model.name
+        name = self._spec.model.name
         ranks = metrics.ranks.labels(name)
         try:
             rank = self._open(meeting)
@@ -114,7 +114,7 @@ class Partner:
         finally:
             ranks.set(1 if self._rank is None else 2)
             self._has_tried.set()
-        log.info("second_rank_ready", model=name, device=self._held.device)
+        log.info("second_rank_ready", model=name, device=self._spec.device)
         rank.process.join()
         self._rank = None
         ranks.set(1)
@@ -131,7 +131,7 @@ class Partner:
         """Start a process, and meet it once it holds the model."""
         ours, theirs = _forkserver.Pipe()
         process = _forkserver.Process(
-            target=second.serve, args=(theirs, self._held, meeting), name="second rank", daemon=True
+            target=serve, args=(theirs, self._spec, meeting), name="second rank", daemon=True
         )
         process.start()
         theirs.close()

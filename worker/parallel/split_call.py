@@ -17,7 +17,7 @@ from worker.diffusion.forward_context import ForwardContext
 from worker.parallel.halves import halve
 from worker.parallel.link import Link, LinkLost
 from worker.parallel.messages import PredictionFailed, ResidualsLost, SentResiduals, Step
-from worker.parallel.second_rank import Partner
+from worker.parallel.second_rank import SecondRank
 from worker.parallel.sent_rows import Briefing, Told
 from worker.pipeline.overlays import Overlays
 from worker.pipeline.packing import Packed, Packing
@@ -45,9 +45,9 @@ class Halving:
     """Calls one model for its rows and for those of its second rank. Of the engine's thread."""
 
     def __init__(
-        self, partner: Partner, overlays: Overlays, packing: Packing, compute: Compute
+        self, second_rank: SecondRank, overlays: Overlays, packing: Packing, compute: Compute
     ) -> None:
-        self._partner = partner
+        self._second_rank = second_rank
         self._overlays = overlays
         self._packing = packing
         self._compute = compute
@@ -64,7 +64,7 @@ class Halving:
 
         Shapes: latents B of [1, C, h, w], times [B] -> [B, C, h, w].
         """
-        link, halves = self._partner.link, halve(samples)
+        link, halves = self._second_rank.link, halve(samples)
         if link is None or not halves.there:
             return None
         try:
@@ -76,7 +76,7 @@ class Halving:
         except LinkLost as error:
             self._briefing = None
             link.abort()
-            self._partner.lose(link, str(error))
+            self._second_rank.lose(link, str(error))
         except _HalfFailed as error:
             log.warning("second_rank_failed", reason=str(error))
         return None
@@ -84,7 +84,7 @@ class Halving:
     def close(self) -> None:
         """End the second rank."""
         self._briefing = None
-        self._partner.close()
+        self._second_rank.close()
 
     def _predict(
         self,

@@ -1,6 +1,5 @@
 """Components of a worker that serves models, with start and stop order."""
 
-import os
 import socket
 import threading
 from collections.abc import Collection, Sequence
@@ -8,11 +7,8 @@ from contextlib import suppress
 from functools import partial
 
 from catalog.catalogue import Catalogue
-from catalog.watch import LoadedWeights
-from core.boards.cost import Cost
 from core.errors import ConfigurationError, Unavailable
 from core.log import get_logger
-from core.model import Model
 from core.settings import Settings
 from storage.boards import fleet
 from storage.boards import reusable_latents as lenders
@@ -20,14 +16,12 @@ from storage.jobs.leases import LeaseStore
 from storage.redis.connect import connect_sync
 from worker.control.offers import Sender, offer_by
 from worker.engine import metrics
-from worker.engine.aside import THREAD as DECODER
 from worker.engine.batch import NextBatch
-from worker.engine.engine import THREAD, Engine
+from worker.engine.engine import Engine
 from worker.engine.slot import Slot
 from worker.engine.slowdown import StepPace, read_fixed_times, read_step_times
 from worker.engine.step_limits import StepLimits
-from worker.engine.watchdog import Hang, Watch, expected_s, frames_of
-from worker.futures import tried
+from worker.engine.watchdog import Watch, expected_s
 from worker.jobs.earlier_states import EarlierStates
 from worker.jobs.executor import JobExecutor
 from worker.jobs.heartbeat import Heartbeat
@@ -35,23 +29,20 @@ from worker.jobs.images import Images
 from worker.jobs.latents import LatentWriter
 from worker.jobs.prefetch import Prefetcher
 from worker.jobs.previews import Previews
-from worker.jobs.states import StateKeeper
+from worker.jobs.states import StateWriter
+from worker.process.engine_exit import exit_dead, exit_hung
 from worker.process.idle_trials import IdleTrials
 from worker.process.loading import Loading
+from worker.process.model_facts import ModelFacts
 from worker.process.model_loads import ModelLoads
-from worker.process.model_needs import ModelNeeds, import_family
+from worker.process.model_needs import import_families, import_family
 from worker.process.own_report import report_of
 from worker.process.queues import Queues
 from worker.process.residency import Residency
-from worker.process.shared_measurements import SharedMeasurements
-from worker.trials.cost_trial import Trials, profiled
-from worker.trials.device_defaults import has_own_memory, settled, worker_type
-from worker.trials.timing import clock_of
+from worker.trials.device_defaults import settled, worker_type
 
 log = get_logger(__name__)
 
-#: Exit statuses of a worker whose engine died, or hangs: start me again.
-DEAD_ENGINE, HUNG_ENGINE = 70, 71
 #: A stop waits so long for the thread that holds the models: it may be in the middle of a load.
 STOPPING_S = 1.0
 #: A step may always take so many leases: others take as long to notice that a worker is silent.
@@ -61,12 +52,7 @@ LEAST_LEASES = 2.0
 class Components:
     """Everything one worker with models consists of."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        models: Catalogue,
-        celery: Sender,
-    ) -> None:
+    def __init__(self, settings: Settings, models: Catalogue, celery: Sender) -> None:
         """Prepare; `celery` sends what other workers are to do."""
         self.settings = settings = settled(settings)
         self.models = models
@@ -74,113 +60,53 @@ class Components:
         self._residing: threading.Thread | None = None
         self.memory_gib = settings.memory_gib or 0.0  #: it is settled
         self.name = full_name(settings.worker_name)
+        self.device_type = worker_type(settings)
         self.redis = connect_sync(settings.redis_url)
         self._reporter = fleet.Reporter(self.redis)
-        self.device_type = worker_type(settings)
-        leases = LeaseStore(
-            self.redis,
-            worker=self.name,
-            lease_s=settings.lease_s,
-            max_attempts=settings.max_attempts,
-            device_type=self.device_type,
-        )
         self.pace = StepPace(
             read_step_times(settings.profile_path, self.device_type),
             read_fixed_times(settings.profile_path, self.device_type),
         )
-        self.previews = Previews()
-        limits = StepLimits(LEAST_LEASES * settings.lease_s)
-        self.engine = Engine(
-            max_slots=settings.max_slots,
-            max_rows=settings.max_rows,
-            slo_s=settings.slo_s,
-            on_step=self._note_step,
-            next_batch=partial(NextBatch, fits=self._images_that_fit),
-            on_done=lambda activity, seconds: limits.note(activity.key, seconds),
-            on_hand_over=lambda ticket, slots: self.states.hand_over(ticket, slots),
-            on_left=lambda ticket: self.executor.note_left(ticket.job.id),
+        self.facts = ModelFacts(
+            settings,
+            models,
+            self.redis,
+            self.device_type,
+            memory_gib=self.memory_gib,
+            held=lambda: self.residency.held,
+            expect=self.pace.expect,
+            give_way=self._give_way,
         )
-        self.images = Images(settings)
-        self.weights = LoadedWeights(settings.models_dir)
         self.loading = Loading(
             settings,
             offer_by(celery, self.redis),
             takes_latents=lambda: self.residency.takes_latents,
-            offloads=lambda model: self.needs.of(model).is_offloaded,
-            on_weights=self._note_weights,
+            offloads=lambda model: self.facts.needs.of(model).is_offloaded,
+            on_weights=self.facts.note_weights,
         )
-        self.states = StateKeeper(
+        self.images = Images(settings)
+        self.previews = Previews()
+        self.latents = LatentWriter(
+            store=self.images, announce=partial(lenders.announce, self.redis)
+        )
+        self.states = StateWriter(
             store=self.images, identify=self.loading.identify, every=settings.state_steps
         )
-        self.trials = Trials(
-            profiled=profiled(settings.profile_path, self.device_type),
-            clock=clock_of(settings.device),
-            on_tried=self._note_tried,
-            give_way=self._give_way,
-            fits=self._fits,
-            is_current=lambda model: models.get(model.name) == model,
-        )
-        self.measured = SharedMeasurements(
-            self.redis,
-            self.device_type,
-            folder=settings.models_dir,
-            dtype=settings.dtype,
-            learn=self.trials.learn,
-        )
-        self.needs = ModelNeeds(
-            settings.models_dir,
-            dtype=settings.dtype,
-            memory_gib=self.memory_gib,
-            measured=self.measured,
-            can_offload=has_own_memory(settings.device),
-        )
+        limits, leases = StepLimits(LEAST_LEASES * settings.lease_s), self._new_leases()
+        self.engine = self._new_engine(limits)
+        self.executor = self._new_executor(leases)
+        self.heartbeat = self._new_heartbeat(leases, limits)
+        self.queues = Queues([], self.name)
         self.loads = ModelLoads(
             self.loading.load,
             prepare=import_family,
-            usual_s=self.measured.usual_s,
+            usual_s=self.facts.measured.usual_s,
             on_change=self._tell,
-            on_loaded=self.measured.note_load,
+            on_loaded=self.facts.measured.note_load,
             give_back=self.loading.give_back,
         )
-        self.lending = LatentWriter(
-            store=self.images, announce=partial(lenders.announce, self.redis)
-        )
-        earlier = EarlierStates(
-            store=self.images,
-            identify=self.loading.identify,
-            know=self.states.know,
-            credit=leases.credit,
-        )
-        self.executor = JobExecutor(
-            leases=leases,
-            engine=self.engine,
-            images=self.images,
-            prefetch=self.loading.prefetch,
-            die=partial(os._exit, DEAD_ENGINE),
-            observe=metrics.observe_job,
-            lend=self.lending.offer,
-            states=self.states,
-            find_states=earlier.find if self.states.is_on else lambda claim: None,
-        )
-        self.queues = Queues([], self.name)
-        self.residency = Residency(
-            models=models,
-            loads=self.loads,
-            host=self.engine,
-            queues=self.queues,
-            memory_gib=self.memory_gib,
-            need=self.needs.of,
-            spare=IdleTrials(
-                trials=self.trials,
-                loads=self.loads,
-                host=self.engine,
-                worker=self.name,
-                is_idle=self._is_idle,
-            ),
-            on_change=self.report,
-            on_turn=self._look_around,
-        )
-        self.lookahead = Prefetcher(
+        self.residency = self._new_residency()
+        self.prefetcher = Prefetcher(
             self.redis,
             queues=lambda: self.queues.names,
             prefetch=self.loading.prefetch,
@@ -188,17 +114,6 @@ class Components:
             loras_bytes=int(settings.loras_gib * 2**30),
             is_full=lambda: self.executor.num_in_slots() >= settings.max_slots,
             survey=self.loading.recordings.survey,
-        )
-        self.heart = Heartbeat(
-            pictures=self.previews,
-            leases=leases,
-            holder=self.executor,
-            progress=self.engine.progress,
-            report=self.report,
-            beat_s=settings.beat_s,
-            look=Watch(
-                self.engine, limits, expect=partial(expected_s, self.pace), on_hang=self._leave
-            ).look,
         )
 
     def start(self) -> None:
@@ -213,14 +128,15 @@ class Components:
                 f"ATELIER_PRELOAD {list(settings.preload)}: "
                 f"{settings.models_dir} has {sorted(self.models)}"
             )
-        self.heart.start()
-        threading.Thread(target=self._import_families, name="imports", daemon=True).start()
+        self.heartbeat.start()
+        imports = partial(import_families, self.models)
+        threading.Thread(target=imports, name="imports", daemon=True).start()
         self.images.warm_up()
         self.engine.start()
         self.executor.start()
-        self.lending.start()
+        self.latents.start()
         self.states.start()
-        self.lookahead.start()
+        self.prefetcher.start()
 
     def follow(self) -> None:
         """Keep to the plan, in a thread of its own."""
@@ -240,11 +156,11 @@ class Components:
         self.residency.stop()
         if self._residing is not None:
             self._residing.join(STOPPING_S)
-        self.lookahead.stop()
+        self.prefetcher.stop()
         self.executor.close()
-        self.lending.close()
+        self.latents.close()
         self.states.close()
-        self.heart.stop()
+        self.heartbeat.stop()
         self.previews.close()
         self.engine.close()
         self.images.close()
@@ -259,82 +175,105 @@ class Components:
         self.loads.tell()
         stats = self.engine.stats()
         if not stats.is_alive and not self._is_stopping:
-            os._exit(DEAD_ENGINE)
+            exit_dead()
         self._reporter.report(report_of(self, stats))
 
-    def _leave(self, hang: Hang) -> None:
-        """End this process, which hangs: its jobs go to others, and nobody counts on it."""
-        activity = hang.activity
-        jobs = activity.jobs or tuple(self.executor.fences())  # those that wait for it
-        log.critical(
-            "engine_hangs",
-            doing=activity.doing,
-            model=activity.model.name,
-            jobs=list(jobs),
-            seconds=round(hang.seconds, 1),
-            limit_s=round(hang.limit_s, 1),
-            at=frames_of(THREAD, DECODER),
+    def _new_leases(self) -> LeaseStore:
+        settings = self.settings
+        return LeaseStore(
+            self.redis,
+            worker=self.name,
+            lease_s=settings.lease_s,
+            max_attempts=settings.max_attempts,
+            device_type=self.device_type,
         )
-        try:
-            self.executor.hand_over.abandon(jobs)
-            fleet.retire(self.redis, self.name)
-        except Unavailable as error:  # leases run out, and reports grow old
-            log.warning("jobs_not_handed_on", reason=str(error))
-        finally:
-            os._exit(HUNG_ENGINE)
+
+    def _new_engine(self, limits: StepLimits) -> Engine:
+        settings = self.settings
+        return Engine(
+            max_slots=settings.max_slots,
+            max_rows=settings.max_rows,
+            slo_s=settings.slo_s,
+            on_step=self._note_step,
+            next_batch=partial(NextBatch, fits=self.facts.images_that_fit),
+            on_done=lambda activity, seconds: limits.note(activity.key, seconds),
+            on_hand_over=self.states.hand_over,
+            on_left=lambda ticket: self.executor.note_left(ticket.job.id),
+        )
+
+    def _new_executor(self, leases: LeaseStore) -> JobExecutor:
+        earlier = EarlierStates(
+            store=self.images,
+            identify=self.loading.identify,
+            know=self.states.know,
+            credit=leases.credit,
+        )
+        return JobExecutor(
+            leases=leases,
+            engine=self.engine,
+            images=self.images,
+            prefetch=self.loading.prefetch,
+            die=exit_dead,
+            observe=metrics.observe_job,
+            lend=self.latents.offer,
+            states=self.states,
+            find_states=earlier.find if self.states.is_on else lambda claim: None,
+        )
+
+    def _new_heartbeat(self, leases: LeaseStore, limits: StepLimits) -> Heartbeat:
+        watch = Watch(
+            self.engine,
+            limits,
+            expect=partial(expected_s, self.pace),
+            on_hang=partial(exit_hung, self.executor, self.redis, self.name),
+        )
+        return Heartbeat(
+            leases=leases,
+            holder=self.executor,
+            progress=self.engine.progress,
+            report=self.report,
+            beat_s=self.settings.beat_s,
+            look=watch.look,
+            previews=self.previews,
+        )
+
+    def _new_residency(self) -> Residency:
+        trials = IdleTrials(
+            trials=self.facts.trials,
+            loads=self.loads,
+            host=self.engine,
+            worker=self.name,
+            is_idle=self._is_idle,
+        )
+        return Residency(
+            models=self.models,
+            loads=self.loads,
+            host=self.engine,
+            queues=self.queues,
+            memory_gib=self.memory_gib,
+            need=self.facts.needs.of,
+            spare=trials,
+            on_change=self.report,
+            on_turn=self._look_around,
+        )
 
     def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
         metrics.observe_step(batch, step_s)
         self.previews.note(batch)
         self.states.note(batch, step_s)
         self.pace.observe(batch, step_s)
-        model = batch[0].ticket.runner.model
-        is_leaving = model.name not in self.residency.resident
-        if not is_leaving and all(slot.ticket.is_as_profiled for slot in batch):
-            self.trials.observe(model, len(batch), step_s)
-
-    def _images_that_fit(self, like: Slot) -> int:
-        request = like.ticket.job.request
-        return self._room_for(like.ticket.runner.model, request.width * request.height)
-
-    def _fits(self, model: Model, images: int) -> bool:
-        room = self._room_for(model, model.default_size**2)
-        return images <= min(room, self.settings.max_slots)
-
-    def _room_for(self, model: Model, pixels: int) -> int:
-        """Count the images that may share a step beside what serves, comes, goes or is tried."""
-        return self.needs.images(model, pixels, self.residency.held, self.memory_gib)
-
-    def _note_weights(self, model: Model, weights: str) -> None:
-        self.weights.note(model.name, weights)
-        if self.measured.note_weights(model, weights):
-            self.trials.forget(model.name)
-
-    def _note_tried(self, model: Model, cost: Cost) -> None:
-        self.pace.expect(model, cost)
-        if not self.trials.is_learned(model.name):
-            self.measured.note_cost(model, cost)
+        if batch[0].ticket.runner.model.name in self.residency.resident:  # and not leaving
+            self.facts.note_step(batch, step_s)
 
     def _give_way(self) -> None:
         if not self.settings.second_device:  # whose half of a step cannot be left off
             self.engine.give_way()
 
-    def _import_families(self) -> None:
-        """Import what models run on, before any is asked for."""
-        for model in {each.family: each for each in self.models.values()}.values():
-            tried(partial(import_family, model))
-
     def _look_around(self) -> Collection[str]:
-        """See what has become of the models folder, and what other workers have measured."""
-        change = self.models.refresh()
-        replaced = self.weights.replaced(self.residency.held)
-        others = {*change.removed, *change.changed, *replaced}
+        """Name the models that are not what they were; what kept one from loading may be over."""
+        others = self.facts.look_around()
         for name in others:
-            self.trials.forget(name)
-            self.measured.forget(name)
-            self.needs.forget(name)
             self.loads.forget(name)
-        self.measured.exchange(self.models)
         return others
 
     def _is_idle(self) -> bool:

@@ -25,7 +25,7 @@ from worker.trials.device_defaults import settled
 if TYPE_CHECKING:
     from worker.control.client.remote import RemoteControlNets
     from worker.lora.cache import LoraCache
-    from worker.parallel.second_rank import Partner
+    from worker.parallel.second_rank import SecondRank
     from worker.pipeline.overlays import Overlays
 
 
@@ -50,7 +50,7 @@ class Loading:
         self._takes_latents = takes_latents
         self._offloads = offloads
         self._on_weights = on_weights
-        self._partners: dict[str, "Partner"] = {}  #: second ranks, by model
+        self._second_ranks: dict[str, "SecondRank"] = {}  #: by model
         self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
         self._loader: LoraLoader | None = None  #: made with the first model that takes LoRAs
         self._loras: "LoraCache | None" = None
@@ -81,7 +81,7 @@ class Loading:
         if overlays is not None:
             self._allow(overlays, model, weights)
         if settings.second_device and hasattr(runner, "share"):
-            runner.share(self._partner(model, folder))
+            runner.share(self._second_rank(model, folder))
         if hasattr(runner, "warm_up"):
             runner.warm_up()  # as it serves: what is allowed may change its blocks
         return runner
@@ -109,8 +109,8 @@ class Loading:
 
     def close(self) -> None:
         """Load no more LoRAs, put nothing more away, and end what was started for it."""
-        for partner in self._partners.values():
-            partner.close()
+        for second_rank in self._second_ranks.values():
+            second_rank.close()
         if self._loader is not None:
             self._loader.close()
         self.recordings.close()
@@ -130,13 +130,13 @@ class Loading:
         self._shapes[model.name] = overlays.use_loras(self._shelf())
         self.recordings.allow(overlays, model, weights)
 
-    def _partner(self, model: Model, folder: Path) -> "Partner":
+    def _second_rank(self, model: Model, folder: Path) -> "SecondRank":
         """Start a second rank for a model, and wait for it: steps are timed with it."""
-        from worker.parallel.second import Second
-        from worker.parallel.second_rank import Partner
+        from worker.parallel.rank_process import RankSpec
+        from worker.parallel.second_rank import SecondRank
 
         settings = self._settings
-        second = Second(
+        spec = RankSpec(
             load=load,
             folder=folder,
             model=model,
@@ -144,10 +144,10 @@ class Loading:
             dtype=settings.dtype,
             threads=settings.torch_threads,
         )
-        partner = Partner(second, settings.device)
-        partner.start()
-        self._partners[model.name] = partner
-        return partner
+        second_rank = SecondRank(spec, settings.device)
+        second_rank.start()
+        self._second_ranks[model.name] = second_rank
+        return second_rank
 
     def _remote(self, offer: Callable[[Offer], object]) -> "RemoteControlNets":
         if self._controlnets is None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 
 from core.boards.need import Need
@@ -62,14 +63,14 @@ class ModelNeeds:
             self._found[model.name] = need
         return self._found[model.name]
 
-    def images(self, model: Model, pixels: int, held: Collection[str], memory_gib: float) -> int:
+    def images(self, model: Model, pixels: int, held: Collection[str]) -> int:
         """Count the images of so many pixels that may share a step beside what else is held."""
         found = self._found.copy()  # any thread may ask
         need = found.get(model.name)
         if need is None or not need.step_gib:
             return MANY
         weights_gib = sum(found[name].weights_gib for name in {*held, model.name} if name in found)
-        room_gib = memory_gib - weights_gib - (need.work_gib - need.step_gib)
+        room_gib = self._memory_gib - weights_gib - (need.work_gib - need.step_gib)
         larger = pixels / model.default_size**2
         return min(MANY, int(room_gib / (need.step_gib * larger)))
 
@@ -107,3 +108,9 @@ def import_family(model: Model) -> object | None:
         return None
     with _importing, first_imports():
         return RUNNERS[model.family]()
+
+
+def import_families(models: Mapping[str, Model]) -> None:
+    """Import what models run on, before any is asked for."""
+    for model in {each.family: each for each in models.values()}.values():
+        tried(partial(import_family, model))

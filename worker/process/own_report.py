@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 def report_of(parts: "Components", stats: EngineStats) -> Worker:
     """Say what a worker holds and does."""
+    facts = parts.facts
     busiest = max(stats.step_s, key=lambda name: stats.step_s[name], default="")
     return Worker(
         name=parts.name,
@@ -30,17 +31,17 @@ def report_of(parts: "Components", stats: EngineStats) -> Worker:
         step_s=stats.step_s.get(busiest, 0.0),
         step_images=stats.step_images.get(busiest, 1.0),
         most_sharing=stats.most_sharing.get(busiest, 0),
-        costs=parts.trials.costs,
-        untried=parts.trials.untried(parts.models),
-        load_s=parts.measured.load_s,
-        needs_gib=parts.needs.gib,
+        costs=facts.trials.costs,
+        untried=facts.trials.untried(parts.models),
+        load_s=facts.measured.load_s,
+        needs_gib=facts.needs.gib,
         slowness=parts.pace.slowness,
         starts_read=parts.images.starts.read,
         starts_late=parts.images.starts.late,
         works=works(
             tuple(parts.engine.running),
             parts.executor.unmade(),
-            parts.lookahead.waiting,
+            parts.prefetcher.waiting,
             parts.models,
         ),
         recordings=parts.loading.recordings.in_memory,

@@ -16,6 +16,7 @@ from celery.worker.consumer import Consumer
 from catalog.catalogue import Catalogue
 from catalog.models import warn_of_undescribed
 from core.log import configure, say
+from core.placement import CPU_QUEUE
 from core.settings import Settings, get_settings
 from core.telemetry.traces import TRACES
 from worker.control.offers import QUEUE
@@ -25,7 +26,6 @@ from worker.jobs.executor import JobExecutor
 from worker.process.components import Components, full_name
 from worker.process.pool import pool_of
 
-CPU_QUEUE = "cpu"
 #: Task events wait so long for others: each message costs as much as a claim.
 EVENT_PAUSE_S = 0.05
 #: Webhooks and other ordinary tasks a CPU worker runs at a time.

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from api.facades.openai.inline import BESIDE_BYTES, held, largest_bytes, pieces
 from api.facades.openai.schemas import ImageParams
-from api.facades.openai.views import STATUS, created_at, described, kind, reason
+from api.facades.openai.views import STATUS, USAGE, created_at, described, kind, reason
 from api.facades.waiting import leave
 from api.services.follow import follow
 from api.services.requests import services_of
@@ -88,7 +88,8 @@ async def _completed(
         body = error_body(STATUS.get(job.status, 503), reason(job), code=kind(job))
         yield _sent("error", body)
         return
-    services, said = services_of(request), {"created_at": created_at(job), **described(job)}
+    services = services_of(request)
+    said = {"created_at": created_at(job), **described(job), "usage": USAGE}
     with held(request, job, COPIES * largest_bytes(job) + BESIDE_BYTES):
         for image in job.images:
             yield await asyncio.to_thread(_image_event, services, image, event, said)

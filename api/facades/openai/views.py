@@ -9,12 +9,20 @@ from starlette.responses import JSONResponse, Response
 
 from api.facades.openai.schemas import ImageParams
 from api.services.services import Services
+from api.views.errors import RETRY_AFTER_S
 from api.views.openai_error import ErrorView, error_body
 from api.views.openapi import Responses
 from core.job import Job, JobStatus, Quality
 
 #: HTTP status of a job that was accepted and not made.
 STATUS: Final = {JobStatus.FAILED: 500, JobStatus.EXPIRED: 504, JobStatus.CANCELED: 409}
+#: What events of finished images must say of tokens, of which nothing is counted here.
+USAGE: Final = {
+    "input_tokens": 0,
+    "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+    "output_tokens": 0,
+    "total_tokens": 0,
+}
 
 
 class MadeImageView(BaseModel):
@@ -109,6 +117,7 @@ def not_made(request: Request, job: Job, *, is_stopping: bool) -> Response:
     retry = {"x-should-retry": "true" if is_stopping else "false"}
     if not job.status.is_terminal:
         status = 503 if is_stopping else 504
+        retry |= {"Retry-After": str(RETRY_AFTER_S)} if is_stopping else {}
         message = "this server stops: send it again" if is_stopping else "it took too long"
         return JSONResponse(error_body(status, message, code="not_finished"), status, retry)
     body = error_body(STATUS[job.status], reason(job), code=kind(job))

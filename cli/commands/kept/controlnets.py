@@ -12,7 +12,11 @@ from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.show_kept import show_controlnets
 from cli.commands.kept.things import add_commands
 
-app = typer.Typer(help="What images can be made to keep to.", no_args_is_help=True)
+app = typer.Typer(
+    help="What images can be made to keep to.",
+    epilog="Example: atelier controlnets add canny.safetensors --model shapes-xl --condition edges",
+    no_args_is_help=True,
+)
 
 
 class ColourOrder(StrEnum):

@@ -9,13 +9,16 @@ from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.show_kept import show_embeddings
 from cli.commands.kept.things import add_commands
 
+EXAMPLE = "Example: atelier embeddings add cat.safetensors --token '<cat>'"
+
 app = typer.Typer(
     help="Learned embeddings (textual inversion): words that prompts may say.",
+    epilog=EXAMPLE,
     no_args_is_help=True,
 )
 
 
-@app.command(epilog="Example: atelier embeddings add cat.safetensors --token '<cat>'")
+@app.command(epilog=EXAMPLE)
 def add(
     path: Annotated[
         Path,

@@ -6,7 +6,13 @@ from cli.client import picture
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.show_kept import show_ip_adapters
 
-app = typer.Typer(help="IP-Adapters of the service.", no_args_is_help=True)
+EXAMPLE = "Example: atelier ip-adapters list"
+
+app = typer.Typer(
+    help="IP-Adapters of the service.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+)
 
 
 @app.callback()
@@ -14,7 +20,7 @@ def ip_adapters() -> None:
     """Keep `list` a word of its own."""
 
 
-@app.command("list", epilog="Example: atelier ip-adapters list")
+@app.command("list", epilog=EXAMPLE)
 def list_ip_adapters(url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
     """List the IP-Adapters that `submit --ip-adapter` may name."""
     with connect(url, key) as client:

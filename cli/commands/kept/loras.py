@@ -9,10 +9,16 @@ from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.show_kept import show_loras
 from cli.commands.kept.things import add_commands
 
-app = typer.Typer(help="LoRAs: small changes of a model, such as a style.", no_args_is_help=True)
+EXAMPLE = "Example: atelier loras add night.safetensors --model shapes-xl --bound 10"
+
+app = typer.Typer(
+    help="LoRAs: small changes of a model, such as a style.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+)
 
 
-@app.command(epilog="Example: atelier loras add night.safetensors --model shapes-xl --bound 10")
+@app.command(epilog=EXAMPLE)
 def add(
     path: Annotated[
         Path,

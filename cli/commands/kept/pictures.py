@@ -18,9 +18,15 @@ Picture = Annotated[
 ]
 
 files = typer.Typer(
-    help="Masks, and pictures to start from or keep to, named by id.", no_args_is_help=True
+    help="Masks, and pictures to start from or keep to, named by id.",
+    epilog="Example: atelier files add mask.png",
+    no_args_is_help=True,
 )
-templates = typer.Typer(help="Images that are edited again and again.", no_args_is_help=True)
+templates = typer.Typer(
+    help="Images that are edited again and again.",
+    epilog="Example: atelier templates add photo.png",
+    no_args_is_help=True,
+)
 
 
 def _add_commands(

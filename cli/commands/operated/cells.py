@@ -13,12 +13,18 @@ from cli.client.options import AsJson
 from cli.commands.operated.evacuation import Evacuation, evacuate_cell
 from core.settings import read_settings
 
-app = typer.Typer(help="Cells behind the router (docs/cells.md).", no_args_is_help=True)
+EXAMPLE = "Example: atelier cells evacuate us.env eu.env --file cells.json"
+
+app = typer.Typer(
+    help="Cells behind the router (docs/cells.md).",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+)
 
 Environment = "Environment of its processes, as a file of lines NAME=value."
 
 
-@app.command(epilog="Example: atelier cells evacuate us.env eu.env --file cells.json")
+@app.command(epilog=EXAMPLE)
 def evacuate(
     leaving: Annotated[Path, typer.Argument(metavar="CELL", help=Environment)],
     heir: Annotated[

@@ -11,8 +11,12 @@ from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.paging import Cursor, Limit, show_page
 from cli.client.tables import TableColumn, print_table
 
+EXAMPLE = "Example: atelier dead list --limit 50"
+
 app = typer.Typer(
-    help="Buried jobs: whatever made them was lost, again and again.", no_args_is_help=True
+    help="Buried jobs: whatever made them was lost, again and again.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
 )
 
 
@@ -29,7 +33,7 @@ def _show(jobs: Iterable[Job]) -> None:
     print_table(("id", "created", "why", TableColumn(name="prompt", is_cut=True)), rows)
 
 
-@app.command("list", epilog="Example: atelier dead list --limit 50")
+@app.command("list", epilog=EXAMPLE)
 def list_dead(
     limit: Limit = 20,
     cursor: Cursor = None,

@@ -49,7 +49,7 @@ async def evacuate_cell(
             changed, or nothing of what is kept can be read.
         Unavailable: a store cannot serve now; run it again.
     """
-    _check(leaving, heir, parse_cells(file.read_bytes()))
+    check(leaving, heir, parse_cells(file.read_bytes()))
     async with _opened(leaving) as here, _opened(heir) as there:
         left = await count_work_left(here.redis)
         now = Evacuation(cell=leaving.cell, heir=heir.cell, left=left)
@@ -107,7 +107,12 @@ def change(file: Path, name: str, **facts: str) -> None:
         raise ConfigurationError(f"{file}: {detail}") from error
 
 
-def _check(leaving: Settings, heir: Settings, cells: Cells) -> None:
+def check(leaving: Settings, heir: Settings, cells: Cells) -> None:
+    """Refuse what are no two cells of the file, or of which the first has another heir.
+
+    Raises:
+        ConfigurationError: the message says what to change.
+    """
     for settings in (leaving, heir):
         if settings.cell not in cells:
             known = ", ".join(cells)
@@ -119,14 +124,15 @@ def _check(leaving: Settings, heir: Settings, cells: Cells) -> None:
         raise ConfigurationError(f"{leaving.cell} has an heir, {named}: no other can take over")
     if cells[heir.cell].state is not CellState.OPEN:
         raise ConfigurationError(f"{heir.cell} is {cells[heir.cell].state}: only an open cell can")
-    if (folder := _folder(leaving)) is not None and folder == _folder(heir):
-        raise ConfigurationError(f"ATELIER_DATA_DIR: {folder} is both cells': name two")
+    if (place := _place(leaving)) == _place(heir):
+        raise ConfigurationError(f"{place} is both cells': name two")
 
 
-def _folder(settings: Settings) -> Path | None:
-    """Tell which folder a cell's objects are in; None: they are in S3."""
-    is_s3 = settings.object_backend is ObjectBackend.S3
-    return None if is_s3 else settings.data_dir.resolve()
+def _place(settings: Settings) -> str:
+    """Say where a cell's objects are, with what names it."""
+    if settings.object_backend is ObjectBackend.S3:
+        return f"ATELIER_S3_BUCKET: {settings.s3_bucket} at {settings.s3_endpoint.lower()}"
+    return f"ATELIER_DATA_DIR: {settings.data_dir.resolve()}"
 
 
 @asynccontextmanager

@@ -11,10 +11,16 @@ from cli.client.paging import Cursor, Limit, show_page
 from cli.client.show import one_line
 from cli.client.tables import TableColumn, print_table
 
-app = typer.Typer(help="Webhooks that no receiver took.", no_args_is_help=True)
+EXAMPLE = "Example: atelier webhooks list --limit 50"
+
+app = typer.Typer(
+    help="Webhooks that no receiver took.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+)
 
 
-@app.command("list", epilog="Example: atelier webhooks list --limit 50")
+@app.command("list", epilog=EXAMPLE)
 def list_dead(
     limit: Limit = 20,
     cursor: Cursor = None,

@@ -14,8 +14,13 @@ from cli.client.tables import TableColumn, print_table
 from cli.client.times import read_seconds
 from cli.commands.kept.things import EXAMPLE_ID
 
+EXAMPLE = "Example: atelier keys add acme --name website --expires 30d"
+
 app = typer.Typer(
-    help="API keys of tenants; asked for with an operator's key.", no_args_is_help=True
+    help="API keys of tenants; asked for with an operator's key.\n\nA service without keys answers "
+    "409: start it with ATELIER_OPERATOR_KEYS (docs/tenants.md).",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
 )
 
 
@@ -30,7 +35,7 @@ class KeyScope(StrEnum):
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="The key's id, of `keys list`.")]
 
 
-@app.command(epilog="Example: atelier keys add acme --name website --expires 30d")
+@app.command(epilog=EXAMPLE)
 def add(
     tenant: Annotated[str, typer.Argument(metavar="TENANT", help="Whose key it is.")],
     scope: Annotated[

@@ -10,8 +10,12 @@ from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.tables import TableColumn, print_table
 from cli.client.times import read_seconds
 
+EXAMPLE = "Example: atelier tenants set acme --rate 5 --burst 20 --open 100"
+
 app = typer.Typer(
-    help="Limits and weights of tenants; asked for with an operator's key.", no_args_is_help=True
+    help="Limits and weights of tenants; asked for with an operator's key.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
 )
 
 TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="Whose limits they are.")]
@@ -46,7 +50,7 @@ def show_tenant(
     typer.echo(reply.body) if as_json else _show([reply.value])
 
 
-@app.command("set", epilog="Example: atelier tenants set acme --rate 5 --burst 20 --open 100")
+@app.command("set", epilog=EXAMPLE)
 def set_tenant(
     tenant: TenantName,
     weight: Annotated[

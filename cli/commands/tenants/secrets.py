@@ -10,8 +10,11 @@ from cli.client import show
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.times import read_seconds
 
+EXAMPLE = "Example: atelier secrets rotate --overlap 2h"
+
 app = typer.Typer(
     help="What signs a tenant's webhooks and image URLs: shown, rotated, taken back.",
+    epilog=EXAMPLE,
     no_args_is_help=True,
 )
 
@@ -30,7 +33,7 @@ def show_secret(
     _tell(reply, as_json=as_json)
 
 
-@app.command(epilog="Example: atelier secrets rotate --overlap 2h")
+@app.command(epilog=EXAMPLE)
 def rotate(
     overlap: Annotated[str, typer.Option(metavar="TIME", help="For which both sign.")] = "24h",
     tenant: Tenant = None,

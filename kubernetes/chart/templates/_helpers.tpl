@@ -20,8 +20,8 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{/* Takes (list . "worker"), the Dockerfile's name. */}}
 {{- define "atelier.image" -}}
 {{- $root := index . 0 -}}{{- $image := $root.Values.image -}}
-{{- $tag := default $root.Chart.AppVersion $image.tag -}}
-{{ $image.registry }}/{{ $image.name }}-{{ index . 1 }}{{ ternary "@" ":" (hasPrefix "sha256:" $tag) }}{{ $tag }}
+{{- $tag := default (printf "v%s" $root.Chart.AppVersion) $image.tag -}}
+{{ $image.registry }}/{{ $image.name }}-{{ index . 1 }}:{{ $tag }}
 {{- end }}
 
 {{/* Of every pod of ours: no root, no capabilities, no token of the cluster's. */}}

@@ -8,6 +8,5 @@ end
 withdraw(id)
 redis.call('HSET', key, 'request', ARGV[2], 'placement', ARGV[3], 'queue', ARGV[4],
   'message', ARGV[5], 'level', ARGV[6])
-redis.call('SADD', 'queues', ARGV[4])
 requeue(id, 'rescued', tonumber(redis.call('HGET', key, 'work') or nil))
 return 1

@@ -67,10 +67,20 @@ local function post(id, event, name, data, hook)
   redis.call('HSET', 'delivery:' .. name, 'job', id, 'url', hook[1], 'event', event,
     'attempt', 0, 'body', data, 'tenant', hook[4])
   redis.call('ZADD', 'outbox', now, name)
+  redis.call('ZADD', 'pending:' .. hook[4], now, name)
+end
+
+-- Take a delivery from those that are to be made.
+local function take_out(name, tenant)
+  redis.call('ZREM', 'outbox', name)
+  if tenant then  -- else an older version posted it
+    redis.call('ZREM', 'pending:' .. tenant, name)
+  end
 end
 
 -- A delivery that was given up is kept for a week.
 local KEEP_DEAD_S = 604800
+local MAX_DROPPED = 100  -- in one call: others wait meanwhile
 
 -- Name the index of a delivery that is given up: its tenant's. Those that an older version posted name
 -- their job alone; where that is not here they go to the index of older versions, which nobody lists.
@@ -78,6 +88,26 @@ local function dead_index(name)
   local r = redis.call('HMGET', 'delivery:' .. name, 'tenant', 'job')
   local tenant = r[1] or r[2] and redis.call('HGET', 'job:' .. r[2], 'tenant')
   return tenant and 'outbox:dead:' .. tenant or 'outbox:dead'
+end
+
+-- Drop the oldest of what was given up: those beyond their time, or beyond `most`.
+local function drop_oldest(index, most)
+  local too_many = redis.call('ZCARD', index) - most
+  local too_old = redis.call('ZCOUNT', index, '-inf', now - KEEP_DEAD_S * 1000)
+  local dropped = math.min(math.max(too_many, too_old, 0), MAX_DROPPED)
+  local popped = redis.call('ZPOPMIN', index, dropped)
+  for at = 1, #popped, 2 do
+    redis.call('DEL', 'delivery:' .. popped[at])
+  end
+end
+
+-- Keep a delivery that is to be made no more. An index ends by itself a week after its latest entry.
+local function keep_dead(name, most)
+  local index = dead_index(name)
+  redis.call('EXPIRE', 'delivery:' .. name, KEEP_DEAD_S)
+  redis.call('ZADD', index, now, name)
+  redis.call('EXPIRE', index, KEEP_DEAD_S)
+  drop_oldest(index, most)
 end
 
 -- What a tenant has open, keeps and has used. Jobs are counted as they are accepted and as they end,
@@ -215,6 +245,15 @@ local function is_emptied(queue, list)
   return true
 end
 
+-- Take back what a tenant was given for a job that is withdrawn before it was served. What it was given
+-- for others stays: who withdraws all would else be first again, whatever it was served.
+local function give_back(id, tenant, list)
+  local work = redis.call('HGET', 'job:' .. id, 'work')
+  if work then
+    redis.call('ZADD', 'shares:' .. list, 'XX', 'INCR', exact(-tonumber(work)), tenant)
+  end
+end
+
 -- Take a queued job from the indexes of its list; `start`: its turn, and `is_last`: whether it is
 -- alone there, if that is known. That its message was missing is forgotten when it is queued again,
 -- or looked for.
@@ -227,9 +266,6 @@ local function leave_queue(id, tenant, queue, list, is_served, start, is_last)
   local has_left = redis.call('HINCRBY', 'queued:' .. queue, tenant, '-1') <= 0
   if has_left then
     redis.call('HDEL', 'queued:' .. queue, tenant)
-    if not is_served then  -- what is withdrawn is not counted against its tenant for ever
-      redis.call('ZREM', 'shares:' .. list, tenant)
-    end
   end
   if is_last == nil then
     is_last = redis.call('EXISTS', 'turns:' .. list) == 0
@@ -238,6 +274,8 @@ local function leave_queue(id, tenant, queue, list, is_served, start, is_last)
     redis.call('DEL', 'shares:' .. list)  -- a list without jobs forgets who was served how much
   elseif is_served and start then
     note_served(list, tonumber(start), has_left)
+  elseif start and tonumber(start) >= 0 then
+    give_back(id, tenant, list)
   end
 end
 
@@ -327,7 +365,7 @@ local function ring(id, list, template)
 end
 
 -- Put a job (back) on its list: where it still has a turn at that, with work where that is due, and
--- else at once.
+-- else at once. Its queue may have been forgotten meanwhile, as a worker's own is when it is empty.
 local function requeue(id, reason, work)
   local key = 'job:' .. id
   local r = redis.call('HMGET', key, 'queue', 'priority', 'message', 'publication', 'created_at',
@@ -343,6 +381,7 @@ local function requeue(id, reason, work)
   redis.call('HDEL', key, 'lease_until', 'device', 'gpu_ms')
   redis.call('ZREM', 'leases', id)
   redis.call('ZREM', 'missing', id)
+  redis.call('SADD', 'queues', r[1])
   if not redis.call('ZSCORE', 'turns:' .. list, id) then
     leave_queue(id, r[9], r[1], list, false)
     enter_queue(id, r[9], r[1], list, r[6] or r[5], work)

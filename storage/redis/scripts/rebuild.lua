@@ -63,14 +63,14 @@ end
 
 -- When it was due is not on record: now. A delivery that was given up runs out on its own.
 local function enter_delivery(name, key)
-  if redis.call('ZSCORE', 'outbox', name) then
+  local left, tenant = redis.call('PTTL', key), redis.call('HGET', key, 'tenant')
+  if left ~= -1 then
+    enter_dead(name, left)
     return
   end
-  local left = redis.call('PTTL', key)
-  if left == -1 then
-    enter('ZADD', 'outbox', now, name)
-  else
-    enter_dead(name, left)
+  enter('ZADD', 'outbox', 'NX', now, name)
+  if tenant then
+    enter('ZADD', 'pending:' .. tenant, 'NX', now, name)
   end
 end
 

@@ -4,7 +4,7 @@
 -- call and has not ended since; 0: it is not buried; -1: its deadline has passed; alone and
 -- empty: no such job of this tenant.
 local id, key = ARGV[1], 'job:' .. ARGV[1]
-local r = redis.call('HMGET', key, 'status', 'tenant', 'buried', 'retries', 'deadline_at', 'queue')
+local r = redis.call('HMGET', key, 'status', 'tenant', 'buried', 'retries', 'deadline_at')
 if not r[1] or (ARGV[2] ~= '' and r[2] ~= ARGV[2]) then
   return {}
 end
@@ -17,7 +17,7 @@ if is_over(r[5]) then
 end
 -- What nobody has taken yet of its end is not said any more: it has not ended.
 local told = of_life(id .. ':completed', r[4])
-redis.call('ZREM', 'outbox', told)
+take_out(told, r[2])
 redis.call('ZREM', 'outbox:dead:' .. r[2], told)
 redis.call('DEL', 'delivery:' .. told)
 redis.call('ZREM', 'buried:' .. r[2], id)
@@ -31,7 +31,6 @@ redis.call('HSET', key, 'message', ARGV[3], 'attempts', 0, 'finishes', 0, 'retri
   'suspect', 1)
 redis.call('HDEL', key, 'buried', 'failure', 'finished_at', 'started_at', 'rings', 'step', 'images',
   'timing', 'device', 'gpu_ms', 'deleting')
-redis.call('SADD', 'queues', r[6])
 requeue(id, 'retried')
 redis.call('HSET', key, 'history', string.format('%.0f:', now))
 -- Emptied, not deleted: whoever has read of its end reads on from there.

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -39,6 +40,37 @@ def test_an_image_is_looked_at_downloaded_and_asked_for_again(page, http):
     again = job_of(http, "a red star to look at")
     assert again["id"] != first["id"]
     assert again["images"][0]["sha256"] == first["images"][0]["sha256"]
+
+
+def test_an_image_of_another_origin_is_saved_or_shown_in_a_tab(browser, service):
+    api, elsewhere = service.addresses.api, "http://images.test"
+    cors = {"Access-Control-Allow-Origin": "*"}
+
+    def rewritten(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace(f"{api}/files", elsewhere))
+
+    def image(route):
+        kept = route.request.url.replace(elsewhere, f"{api}/files")
+        route.fulfill(body=httpx.get(kept).content, content_type="image/png", headers=cors)
+
+    with browser.new_context(bypass_csp=True) as context:
+        context.route(f"{elsewhere}/**", image)
+        page = context.new_page()
+        page.goto(api)
+        ask(page, "a red ring of another origin", steps=2)
+        made(page, "a red ring of another origin")
+        page.route("**/v1/jobs?*", rewritten)
+        page.reload()
+        made(page, "a red ring of another origin").click()
+        link = page.get_by_role("link", name="Download")
+        with page.expect_download() as download:
+            link.click()
+        assert download.value.path().read_bytes().startswith(b"\x89PNG")
+        cors["Access-Control-Allow-Origin"] = elsewhere
+        with context.expect_page() as tab:
+            link.click()
+        assert tab.value.url.startswith(elsewhere)
 
 
 def test_settings_that_are_copied_make_the_same_image(page, http):

@@ -21,6 +21,28 @@ pytestmark = pytest.mark.e2e
 #: More steps than any test waits for.
 LONG = {"prompt": "a blue square", "steps": 100, "n": 4}
 
+#: What operators are promised to find at `/metrics`.
+METRICS = {
+    "atelier_cache_hits_total",
+    "atelier_cache_retrieval_seconds",
+    "atelier_e2e_request_latency_seconds",
+    "atelier_fenced_writes_total",
+    "atelier_jobs_dead_total",
+    "atelier_jobs_total",
+    "atelier_level_total",
+    "atelier_model_load_seconds",
+    "atelier_num_requests_running",
+    "atelier_num_requests_waiting",
+    "atelier_oldest_waiting_seconds",
+    "atelier_quality_estimate",
+    "atelier_redeliveries_total",
+    "atelier_request_queue_time_seconds",
+    "atelier_saturation",
+    "atelier_slo_violations_total",
+    "atelier_step_time_seconds",
+    "atelier_webhook_deliveries_total",
+}
+
 
 def running_slots(http):
     return sum(worker["running"] for worker in http.get("/v1/fleet").json()["workers"])
@@ -181,6 +203,25 @@ def test_metrics_count_what_happened(client, http):
     swapped = r'atelier_jobs_total\{task="generate",status="succeeded"\} (\d+)'
     found = re.search(line, text) or re.search(swapped, text)
     assert float(found[1]) >= 1
+
+
+def test_one_address_shows_what_every_process_counts(client, http):
+    make(client)
+    texts = []
+
+    def has(sample):
+        return re.search(rf"^{sample} [1-9]", texts[-1], re.MULTILINE)
+
+    def is_counted():
+        texts.append(http.get("/metrics").text)
+        return has(r'atelier_e2e_request_latency_seconds_count\{task="generate"\}')
+
+    until(is_counted)
+    shown = re.findall(r"^# TYPE (\w+) ", texts[-1], re.MULTILINE)
+    assert METRICS - {*shown} == set()
+    assert len(shown) == len({*shown})
+    assert has(r'atelier_step_time_seconds_count\{model="shapes-xl"\}')
+    assert has("atelier_model_load_seconds_count")
 
 
 def test_the_command_line_makes_an_image(service, tmp_path, capfd):

@@ -1,6 +1,6 @@
 """A whole api over in-memory fakes: nothing listens, nothing is patched."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -9,11 +9,12 @@ import httpx
 import msgspec
 import pytest
 import structlog
+from prometheus_client.metrics_core import Metric
 
 from api.services.clients import Boards, Clients
 from api.services.placement import PlanFollower, SchedulerClient
 from api.services.services import Services, assemble
-from core.boards.fleet import Worker
+from core.boards.fleet import FleetChange, Worker
 from core.boards.plan import Plan
 from core.errors import ImageRefused, NoPlan, StoreUnavailable
 from core.model import Model
@@ -145,6 +146,7 @@ class Stack:
         self.settings = Settings(**(defaults | settings))
         self.store = MemoryStore()
         self.jobs = MemoryJobs(self.store, max_queue=self.settings.max_queue)
+        self.jobs.expect = self._while_up(self.jobs.expect)
         self.leases = MemoryLeases(self.store, worker="w1@h")
         self.fleet = MemoryFleet(self.store)
         self.board = MemoryBoard(self.store)
@@ -169,6 +171,8 @@ class Stack:
         self.scheduler = FakeScheduler()
         self.is_store_up = True
         self.archive_behind_s: float | None = 0.0  #: None: there is no archive
+        self.has_upkeep = True
+        self.process_metrics: list[list[Metric]] = []  #: of each process beside the api
         self.store_faults: tuple[str, ...] = ()  #: settings of the store that lose jobs
         self.models = MODELS
         self.heard: list[Worker] = []  #: by the api, at its last look
@@ -190,15 +194,20 @@ class Stack:
         self.fleet.report(worker)
         self.heard = [worker]
         if hasattr(self, "services"):
-            self.services.stations.see(self.heard)
+            self.look(self.heard)
+
+    def look(self, fleet: Sequence[Worker]) -> None:
+        """Have the api hear of these workers, and of no others."""
+        stations = self.services.stations
+        stations.hear(FleetChange.between(stations.workers, fleet))
 
     def _while_up(self, answer):
         """Ask the store, if it is there."""
 
-        async def ask():
+        async def ask(*told):
             if not self.is_store_up:
                 raise StoreUnavailable("connection refused")
-            return await answer()
+            return await answer(*told)
 
         return ask
 
@@ -212,7 +221,7 @@ class Stack:
             self.follower = self.services.follower
             await self.services.keys.refresh()
             await self.services.tenants.refresh()
-            self.services.stations.see(self.heard)
+            self.look(self.heard)
             yield self.services
 
     def _clients(self, scheduler: httpx.AsyncClient) -> Clients:
@@ -242,9 +251,11 @@ class Stack:
                 stats=self._while_up(self._stats),
                 history=self._while_up(self.history.list),
                 archive_behind=self._while_up(self._archive_behind),
+                has_upkeep=self._while_up(self._has_upkeep),
                 ping=self._while_up(self._stats),
                 durability=self._while_up(self._durability),
             ),
+            process_metrics=self._process_metrics,
         )
 
     @asynccontextmanager
@@ -268,8 +279,14 @@ class Stack:
     async def _archive_behind(self):
         return self.archive_behind_s
 
+    async def _has_upkeep(self):
+        return self.has_upkeep
+
     async def _durability(self):
         return DurabilityFaults(faults=self.store_faults)
+
+    async def _process_metrics(self):
+        return self.process_metrics
 
     async def _stats(self):
         return self.store.stats

@@ -44,7 +44,7 @@ async def test_the_service_is_not_ready_before_the_api_has_heard_of_a_worker(cli
     """Else the first jobs would be answered without an `eta_s`."""
     stack.report()
     await stack.publish()
-    stack.services.stations.see([])
+    stack.look([])
     assert (await client.get("/readyz")).json()["missing"] == ["worker"]
 
 
@@ -52,7 +52,7 @@ async def test_models_that_cannot_be_loaded_are_named_with_their_reasons(client,
     stack.report()
     (worker,) = stack.services.fleet
     said = {"small": "BadWeights: small/unet: truncated"}
-    stack.services.stations.see([replace(worker, models=(), failures=said)])
+    stack.look([replace(worker, models=(), failures=said)])
     await stack.publish(replace(PLAN, assignments={}))
     answer = (await client.get("/readyz")).json()
     assert answer["missing"] == ["worker"]
@@ -132,7 +132,7 @@ async def test_many_who_ask_share_one_write_which_leaves_nothing(stack):
 
 async def test_models_are_listed_with_their_limits(client, stack):
     stack.report()
-    stack.services.stations.see(await stack.fleet.read(60))
+    stack.look(await stack.fleet.read(60))
     listed = (await client.get("/v1/models")).json()
     small, large = listed["data"]
     assert (small["id"], small["levels"], small["is_resident"]) == ("small", ["small@0"], True)

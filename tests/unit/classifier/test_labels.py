@@ -1,3 +1,4 @@
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,6 +79,16 @@ def test_labels_of_several_weights_are_refused(path: Path) -> None:
 def test_a_file_without_labels_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="nowhere"):
         read_labels(tmp_path / "nowhere")
-    (tmp_path / "torn").write_bytes(b"\x1f\x8b")
-    with pytest.raises(ConfigurationError, match="torn"):
-        read_labels(tmp_path / "torn")
+    whole = gzip.compress(b"{}" * 100)
+    for torn in (whole[:2], whole[:-9], whole[:10] + b"\xff" + whole[11:]):
+        (tmp_path / "torn").write_bytes(torn)
+        with pytest.raises(ConfigurationError, match="torn"):
+            read_labels(tmp_path / "torn")
+
+
+def test_a_level_that_the_first_line_does_not_list_is_named_with_its_line(tmp_path: Path) -> None:
+    lines = b'{"levels": ["a@0"], "origin": {}}\n{"prompt": "x", "quality": {"a@0": [1]}}\n'
+    named = gzip.compress(lines + b'{"prompt": "y", "quality": {"b@0": [1]}}')
+    (tmp_path / "named").write_bytes(named)
+    with pytest.raises(ConfigurationError, match=r"named.*line 3: level 'b@0'.*line 1: a@0"):
+        read_labels(tmp_path / "named")

@@ -1,4 +1,5 @@
 import json
+import shlex
 
 import pytest
 import typer
@@ -7,6 +8,7 @@ from rich.cells import cell_len
 import atelier_client
 from cli.main import app, main
 from core.settings import get_settings
+from tests.documents.existing import complaint
 from tests.unit.cli.service import EMBEDDING, IMAGE, PROBLEM, TEMPLATE, serving
 
 ID = TEMPLATE["id"]
@@ -175,7 +177,16 @@ def commands(command, path=()):
         yield from commands(each, (*path, name))
 
 
+def groups(command, path=()):
+    """Every group of commands, with the words that lead to it."""
+    if hasattr(command, "commands"):
+        yield path, command
+    for name, each in getattr(command, "commands", {}).items():
+        yield from groups(each, (*path, name))
+
+
 EVERY = dict(commands(typer.main.get_command(app)))
+GROUPS = dict(groups(typer.main.get_command(app)))
 
 
 @pytest.mark.parametrize("path", EVERY, ids=" ".join)
@@ -183,6 +194,22 @@ def test_every_command_speaks_json_and_shows_an_example(path):
     options = {name for parameter in EVERY[path].params for name in parameter.opts}
     assert "--json" in options
     assert f"atelier {' '.join(path)}" in EVERY[path].epilog
+
+
+@pytest.mark.parametrize("path", GROUPS, ids=" ".join)
+def test_every_group_shows_an_example_of_a_command_that_exists(path, capfd):
+    example = shlex.split(GROUPS[path].epilog.removeprefix("Example: "))
+    assert example[: len(path) + 1] == ["atelier", *path]
+    assert complaint(example) is None
+    with pytest.raises(SystemExit, match="0"):
+        main([*path, "--help"])
+    assert GROUPS[path].epilog in " ".join(capfd.readouterr().out.split())
+
+
+def test_the_help_of_keys_says_what_a_service_without_keys_answers(capfd):
+    with pytest.raises(SystemExit, match="0"):
+        main(["keys", "--help"])
+    assert {"409:", "ATELIER_OPERATOR_KEYS"} <= set(capfd.readouterr().out.split())
 
 
 def test_an_application_is_added_listed_and_removed(run, service):

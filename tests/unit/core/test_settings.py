@@ -1,10 +1,13 @@
+import logging
 import re
 from pathlib import Path
 
 import pytest
+import structlog
+from celery.utils.log import LOG_LEVELS as LEVELS_OF_CELERY
 
 from core.errors import ConfigurationError
-from core.settings import Settings, get_settings, read_settings
+from core.settings import LOG_LEVELS, Settings, get_settings, read_settings
 
 
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -13,6 +16,45 @@ def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ConfigurationError, match="ATELIER_URL_TTL_S"):
         get_settings()
     get_settings.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"RETENTION_S": "0"}, ["RETENTION_S"]),
+        ({"RETENTION_S": "-60"}, ["RETENTION_S"]),
+        ({"LEASE_S": "0"}, ["LEASE_S"]),
+        ({"BEAT_S": "0"}, ["BEAT_S"]),
+        ({"LEASE_S": "5"}, ["LEASE_S", "BEAT_S"]),
+        ({"BEAT_S": "8"}, ["LEASE_S", "BEAT_S"]),
+        ({"LOG_LEVEL": "verbose"}, ["LOG_LEVEL"]),
+    ],
+)
+def test_what_would_lose_jobs_or_end_a_process_later_is_refused_by_its_name(
+    given: dict[str, str], named: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"ATELIER_{name}", value)
+    get_settings.cache_clear()
+    with pytest.raises(ConfigurationError) as refused:
+        get_settings()
+    get_settings.cache_clear()
+    assert all(f"ATELIER_{name}" in str(refused.value) for name in named)
+
+
+@pytest.mark.parametrize("name", LOG_LEVELS.split("|"))
+def test_a_level_of_the_log_may_be_written_in_any_case_and_is_known_to_whoever_logs(
+    name: str,
+) -> None:
+    for level in (name, name.upper(), name.title()):
+        assert Settings(log_level=level).log_level == level
+    assert structlog.make_filtering_bound_logger(name.upper())
+    assert name.upper() in logging.getLevelNamesMapping().keys() & LEVELS_OF_CELERY.keys()
+
+
+def test_short_leases_may_be_as_short_as_their_beats_allow() -> None:
+    settings = Settings(lease_s=0.5, beat_s=0.1, retention_s=60.0)
+    assert (settings.lease_s, settings.beat_s, settings.retention_s) == (0.5, 0.1, 60.0)
 
 
 #: Each setting that holds a secret, as an operator may write it, and the secret in it.

@@ -6,8 +6,8 @@ from loadgen.prompts import MAX_LINE, prompt_set, read_prompts, write_prompts
 from tests.map import ROOT
 
 
-def read(tmp_path, text):
-    path = tmp_path / "prompts.jsonl"
+def read(tmp_path, text, name="prompts.txt"):
+    path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_prompts(path)
 
@@ -56,7 +56,9 @@ def test_plain_prompts_make_a_set():
     ("text", "said"),
     [
         ("", "names none"),
-        ('a star\n{"prompt": 7}', r"line 2.*prompt"),
+        ('{"prompt": "a star"}\n\n{"prompt": 7}', r"line 3.*prompt"),
+        ('a star\n{"prompt": "a ring"}', r"line 1: is no JSON object.*prompt"),
+        ('{"prompt": "a ring"}\n"a star"', "line 2: is no JSON object"),
         ('{"quality": {}}', r"line 1.*prompt"),
         ('{"prompt": ""}', "line 1: prompt"),
         ('{"prompt": "a", "quality": {"m@0": 1.5}}', r"line 1: quality.m@0: 1.5"),
@@ -72,9 +74,16 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path, text, said):
         read(tmp_path, text)
 
 
+@pytest.mark.parametrize("name", ["prompts.jsonl", "prompts.json"])
+@pytest.mark.parametrize("line", ["a star", '["a star"]', 'prompt: "a star"'])
+def test_a_file_that_is_called_json_lines_has_no_plain_prompts(tmp_path, name, line):
+    with pytest.raises(ConfigurationError, match="line 2: is no JSON object"):
+        read(tmp_path, f'\n{line}\n{{"prompt": "a ring"}}\n', name)
+
+
 def test_few_bytes_cannot_ask_for_much_memory(tmp_path):
     wide = ",".join(f'"l{i}": 1' for i in range(4000))
-    text = f'{{"prompt": "a", "quality": {{{wide}}}}}\n' + "b\n" * 6000
+    text = f'{{"prompt": "a", "quality": {{{wide}}}}}\n' + '{"prompt": "b"}\n' * 6000
     with pytest.raises(ConfigurationError, match="too many"):
         read(tmp_path, text)
 

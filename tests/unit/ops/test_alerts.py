@@ -88,6 +88,11 @@ def test_prometheus_reads_the_rules(name):
     assert ["./ops/alerts.yml", "/etc/prometheus/alerts.yml"] in mounts
 
 
+def test_of_one_machine_the_api_alone_is_asked_which_shows_what_all_count():
+    (job,) = yaml.safe_load((ROOT / "ops/prometheus.local.yml").read_text())["scrape_configs"]
+    assert job["job_name"] == "api"
+
+
 def test_every_variable_of_the_dashboard_is_filled_by_a_metric(served):
     variables = {each["name"]: each for each in BOARD["templating"]["list"]}
     assert variables.keys() >= {"fleet", "model", "worker"}

@@ -432,6 +432,21 @@ def test_every_worker_has_a_name_and_a_device_of_its_own():
     assert all(device["driver"] == "nvidia" for (device,) in reservations)
 
 
+def test_the_worker_of_the_gpu_that_controlnets_share_leaves_them_room(monkeypatch):
+    shared, controlnets = (gpus_of(name) for name in ("gpu-worker-0", "control-worker"))
+    assert shared == controlnets
+    worker = settings_of("gpu-worker-0", monkeypatch)
+    assert worker.reserved_gib == Settings().control_gib
+    assert "#RESERVED_GIB=4\n" in EXAMPLE
+    none = read_compose({"RESERVED_GIB": "0"})["services"]["gpu-worker-0"]
+    assert environment(none)["ATELIER_RESERVED_GIB"] == "0"
+
+
+def gpus_of(name):
+    (device,) = SERVICES[name]["deploy"]["resources"]["reservations"]["devices"]
+    return device["device_ids"]
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_our_containers_have_no_privileges(name):
     service = SERVICES[name]

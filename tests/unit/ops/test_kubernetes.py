@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import tomllib
 
 import kubernetes_validate
 import pytest
@@ -45,7 +46,7 @@ FULL = render(
             "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "16Gi"}},
         }
     },
-    image={"tag": "sha256:" + "0" * 64, "pullSecrets": [{"name": "registry"}]},
+    image={"tag": "v1.2.3", "pullSecrets": [{"name": "registry"}]},
 )
 LEAN = render(
     autoscaling={"enabled": False},
@@ -61,7 +62,7 @@ SAME = {
     "api": "api",
     "router": "router",
     "scheduler": "scheduler",
-    "gpu-a100": "gpu-worker-0",
+    "gpu-a100": "gpu-worker-1",  # which shares its GPU with no ControlNets either
     "control": "control-worker",
     "cpu": "cpu-worker",
     "upkeep": "upkeep",
@@ -115,7 +116,7 @@ def test_alerts_and_dashboard_are_those_of_the_repository():
 def test_the_chart_runs_what_compose_runs():
     assert set(PODS) == set(SAME)
     ours = {name for name, service in COMPOSED.items() if "build" in service}
-    assert ours - set(SAME.values()) == {"gpu-worker-1", "profile"}
+    assert ours - set(SAME.values()) == {"gpu-worker-0", "profile"}
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -131,6 +132,14 @@ def test_images_are_built_from_a_dockerfile_of_ours(name):
     image = re.search(r"/atelier-(\w+):", PODS[name].container["image"])[1]
     assert COMPOSED[SAME[name]]["build"]["dockerfile"] == f"docker/{image}.Dockerfile"
     assert (ROOT / "docker" / f"{image}.Dockerfile").exists()
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_without_a_tag_images_are_those_of_this_version_as_a_release_pushes_them(name):
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    pushed = (ROOT / ".github/workflows/images.yml").read_text()
+    assert "github.ref_name" in pushed and 'tags: ["v*"]' in pushed
+    assert PODS[name].container["image"].endswith(f":v{version}")
 
 
 @pytest.mark.parametrize("name", SAME)

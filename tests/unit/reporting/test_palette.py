@@ -1,8 +1,20 @@
 import pytest
 
-from reporting.palette import PAINTS, colour, contrast, ramp
+from reporting.palette import PAINTS, colour, ramp
 
 GRAPHICS, TEXT = 3.0, 4.5  #: least contrast by WCAG 2.2, AA
+
+
+def contrast(one, other):
+    """Compute the contrast of two colours (WCAG 2.2): 1 to 21."""
+    bright, dim = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def luminance(colour):
+    parts = [channel / 255 for channel in bytes.fromhex(colour[1:])]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @pytest.mark.parametrize("is_dark", [False, True])

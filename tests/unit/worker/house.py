@@ -68,7 +68,7 @@ class Images:
         self.deleted += keys
 
 
-class Keeper:
+class States:
     """Notes what it is told; what it is asked to wait for is written at once, or never."""
 
     def __init__(self, in_time=True):

@@ -33,6 +33,7 @@ class StepTiming:
     position: int  #: of the schedule
     at: float  #: monotonic s
     is_first: bool  #: of its session: its residuals may have had no place yet
+    waited_s: float = 0.0  #: by the base model
     lost_s: float = 0.0  #: of that, neither computing nor waiting for others on the other side
     held_s: float = 0.0  #: by the ControlNet worker, from the ask to its last answer
     transfer_s: float = 0.0  #: of what that answer took beside that
@@ -44,6 +45,7 @@ class StepTiming:
 
     def note_wait(self, seconds: float) -> None:
         """Note that the base model has waited for what came last."""
+        self.waited_s += seconds
         self.lost_s += min(seconds, self.transfer_s)
 
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from core.errors import EngineError
 from core.job import Control, JobRequest
-from core.traits import Use as Uses
-from core.traits import may
+from core.traits import Use, may
 from worker.control.client.conditioning import PromptConditioning
 from worker.control.client.late_encoder import LateFeatures, hook_encoder
 from worker.control.client.late_unet import LateRows, RowResiduals, among
@@ -181,7 +180,7 @@ class Steering:
         return context | (ForwardContext(LateFeatures(features)) if adapters else NOTHING)
 
     def _is_stale(self, request: JobRequest) -> bool | None:
-        if self._stale is Stale.NEVER or not may(Uses.LATE, request):
+        if self._stale is Stale.NEVER or not may(Use.LATE, request):
             return False
         return True if self._stale is Stale.ALWAYS else None
 

@@ -76,12 +76,6 @@ class ModelCache(Generic[N]):
         with self._changed:
             return tuple(sorted(self._held, key=self._popularity.of, reverse=True))
 
-    @property
-    def num_users(self) -> int:
-        """How many sessions there are."""
-        with self._changed:
-            return sum(held.users for held in self._held.values())
-
     def take(self, name: str) -> N:
         """Give a ControlNet, which stays until it is released as often as it was taken.
 

@@ -21,7 +21,7 @@ from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import Network
 from worker.control.server.server import ControlServer
-from worker.cpu import store_images as finish
+from worker.cpu import store_images
 from worker.diffusion.device import parse_dtype, use_host
 from worker.diffusion.loading.pipelines import import_controlnets
 from worker.trials.device_defaults import settled
@@ -36,7 +36,7 @@ def start(settings: Settings) -> None:
     """Make this process ready to take sessions."""
     global _server
     use_host(settings.torch_threads)
-    finish.start(settings)  # opens the object store
+    store_images.open_store(settings)
     residents: ModelCache[Network] = ModelCache(
         lambda name: load(settings, name, partial(residents.expect, name)),
         int(settings.control_gib * 2**30),

@@ -66,10 +66,8 @@ class Lcm(Stepper):
 
 
 @dataclass(frozen=True, slots=True)
-class Tcd(Stepper):
-    """`TCDScheduler` with eta 0, as stock pipelines have it step."""
-
-    is_velocity: bool
+class Tcd(Ddim):
+    """`TCDScheduler` with eta 0, as stock pipelines have it step: as DDIM, to the next timestep."""
 
     def table(self, scheduler: Scheduler, begin: int) -> Table:
         del begin
@@ -79,17 +77,6 @@ class Tcd(Stepper):
         ):
             alpha, after = products[time], products[after_time]
             yield 1.0, alpha.sqrt(), (1 - alpha).sqrt(), after.sqrt(), (1 - after).sqrt()
-
-    def step(
-        self, c: Coefficients, state: Tensor, prediction: Tensor, noise: Tensor
-    ) -> Sequence[Tensor]:
-        del noise
-        alpha, sigma, after, direction = c
-        sample = state[:, 0].to(prediction.dtype)
-        clean = clean_of(sample, prediction, alpha, sigma, is_velocity=self.is_velocity)
-        if self.is_velocity:
-            prediction = times(prediction, alpha) + times(sample, sigma)
-        return (times(clean, after) + times(prediction, direction),)
 
 
 def alphas(scheduler: Scheduler, time: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:

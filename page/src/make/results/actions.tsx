@@ -12,6 +12,7 @@ import { remove } from "../state/jobs";
 import { remix, startFrom } from "../state/remix";
 import { comparing, opened, type Ref } from "../state/shown";
 import { localUrl } from "../../api/local_url";
+import { download } from "./download";
 import { settingsOf } from "./said";
 
 type Image = Job["images"][number];
@@ -35,7 +36,7 @@ export function Actions({ job, image, of }: { job: Job; image: Image; of: Ref })
   };
   return (
     <div class="actions">
-      <a class="button primary" href={localUrl(image.url, job)} download={`${job.id}-${image.seed}.${image.content_type.split("/")[1]}`}>
+      <a class="button primary" href={localUrl(image.url, job)} onClick={download} download={`${job.id}-${image.seed}.${image.content_type.split("/")[1]}`}>
         <Icon of={Download} />Download
       </a>
       <Button look="plain" icon={Dices} onClick={() => void intoForm(remix(job, null), "Settings are in the form, with a new seed")}>Remix</Button>

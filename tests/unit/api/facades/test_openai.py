@@ -9,6 +9,7 @@ from io import BytesIO
 import httpx2
 import openai
 import pytest
+from openai.types import ImageEditCompletedEvent, ImageGenCompletedEvent
 from PIL import Image
 
 from core.job import Failure, JobStatus, Progress, Quality
@@ -110,6 +111,7 @@ async def test_a_stream_ends_with_every_image(ai, stack):
     assert [event.type for event in seen] == ["image_generation.completed"] * 2
     assert base64.b64decode(seen[0].b64_json) == IMAGE
     assert seen[0].created_at > 0
+    assert ImageGenCompletedEvent.model_validate(seen[0].model_dump()).usage.total_tokens == 0
 
 
 async def test_previews_come_as_partial_images_as_many_as_were_asked_for(ai, stack):
@@ -178,7 +180,9 @@ async def test_an_edit_streams(ai, stack):
         events = await ai.images.edit(
             image=("photo.png", with_hole(), "image/png"), prompt="x", model="small", stream=True
         )
-        assert [event.type async for event in events] == ["image_edit.completed"]
+        [event] = [event async for event in events]
+    assert event.type == "image_edit.completed"
+    assert ImageEditCompletedEvent.model_validate(event.model_dump()).usage.total_tokens == 0
 
 
 @pytest.mark.parametrize(
@@ -275,8 +279,9 @@ async def test_a_client_that_left_finds_its_job_again_by_its_key(ai, client, sta
 async def test_a_key_finds_the_job_again_that_a_server_left_as_it_stopped(ai, stack):
     asked = {"prompt": "x", "model": "small"}
     stack.services.stopping.set()
-    with pytest.raises(openai.InternalServerError, match="send it again"):
+    with pytest.raises(openai.InternalServerError, match="send it again") as refused:
         await again(ai, asked)
+    assert int(refused.value.response.headers["retry-after"]) > 0
     await asyncio.sleep(0.05)
     stack.services.stopping.clear()  # as another process has it
     async with worker(stack):

@@ -1,6 +1,7 @@
 """Replicate's own client, unmodified, against the api over in-memory fakes."""
 
 import asyncio
+import time
 from io import BytesIO
 
 import httpx
@@ -10,6 +11,7 @@ from replicate.exceptions import ModelError, ReplicateError
 
 from api.facades.replicate.schemas import PredictionCreate
 from api.facades.replicate.translate import to_job
+from core.errors import StoreUnavailable
 from core.job import Failure, JobStatus, Progress
 from storage.jobs.leases import Outcome
 from tasks.jobs.prediction import version_of
@@ -130,6 +132,30 @@ async def test_a_wait_that_is_over_says_starting_so_that_they_poll(theirs, stack
     await starting
     assert made.status == "starting"
     assert (await theirs.predictions.async_get(made.id)).status == "processing"
+
+
+async def test_a_wait_counts_from_the_request_however_long_its_intake_takes(theirs, stack):
+    submit = stack.services.submitter.submit
+
+    async def slowly(*args, **kwargs):
+        await asyncio.sleep(0.4)
+        return await submit(*args, **kwargs)
+
+    stack.services.submitter.submit = slowly
+    asked_at = time.monotonic()
+    await theirs.predictions.async_create(version="small", input={"prompt": "x"}, wait=1)
+    assert time.monotonic() - asked_at < 0.9
+
+
+async def test_a_store_that_goes_away_makes_no_wait_longer(theirs, stack):
+    async def away(*_):
+        raise StoreUnavailable("refused")
+
+    stack.jobs.get = away
+    asked_at = time.monotonic()
+    made = await theirs.predictions.async_create(version="small", input={"prompt": "x"}, wait=1)
+    assert made.status == "starting"
+    assert time.monotonic() - asked_at < 0.9
 
 
 async def test_progress_is_read_from_the_logs(theirs, stack):

@@ -7,7 +7,9 @@ import pytest
 
 from core.errors import ObjectsUnavailable, StoreRefused, StoreUnavailable
 from core.job import Task
+from storage.fakes import MemoryExpectedJobs
 from tasks.submit import Submitter
+from tasks.upkeep.orphaned_inputs import GRACE_S, OrphanedInputs
 from tests.unit.api.conftest import Stack
 from tests.unit.api.pictures import a_mask, a_photo, data_url, opened
 
@@ -277,14 +279,31 @@ async def test_a_job_that_may_have_been_stored_keeps_its_images(client, stack):
     assert record.job.request.edit.template in stack.stored()
 
 
+async def test_images_whose_job_never_came_are_deleted_and_no_others(client, stack):
+    job = await edit(client)
+    for lossy in (Lossy(stack.jobs), Lossy(None)):
+        stack.services.submitter = Submitter(lossy)
+        assert (await client.post("/v1/jobs", json=EDIT)).status_code == 503
+    came = {key for key in stack.stored() if key.split("/")[1] in stack.store.records}
+    assert job["id"] in {key.split("/")[1] for key in came} and len(stack.stored()) > len(came)
+    inputs = OrphanedInputs(MemoryExpectedJobs(stack.store), stack.objects)
+    clock = stack.store.clock
+    await inputs.sweep()
+    assert len(stack.stored()) > len(came), "it may come yet"
+    stack.store.clock = lambda: clock() + GRACE_S
+    await inputs.sweep()
+    assert set(stack.stored()) == came and stack.store.expected == []
+
+
 class Lossy:
-    """A job store whose answers are lost."""
+    """A job store whose answers are lost, and where there is none requests too."""
 
     def __init__(self, jobs):
         self.jobs = jobs
 
     async def submit(self, jobs):
-        await self.jobs.submit(jobs)
+        if self.jobs is not None:
+            await self.jobs.submit(jobs)
         raise StoreUnavailable("no answer")
 
 

@@ -176,6 +176,15 @@ def test_an_empty_negative_prompt_is_not_the_same_as_none():
     assert fill(JobCreate(prompt="a"), [small])[0].negative_prompt is None
 
 
+def test_a_strength_that_leaves_out_nothing_of_noise_is_as_none():
+    given, without = JobCreate(prompt="a", seed=1, strength=1.0), JobCreate(prompt="a", seed=1)
+    assert given == without
+    assert given.model_dump_json() == without.model_dump_json()  # as an Idempotency-Key has it
+    assert fill(given, candidates(given)) == fill(without, candidates(without))
+    assert JobCreate(prompt="a", image="i", strength=1.0).strength == 1.0
+    assert an_edit(strength=1.0).strength == 1.0
+
+
 def an_edit(**changes):
     return JobCreate(prompt="a", task=Task.EDIT, template="t", mask="m", **changes)
 

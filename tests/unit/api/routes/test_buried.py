@@ -1,6 +1,7 @@
 """Jobs that ended for want of attempts, over HTTP: listed, and tried again."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -156,3 +157,47 @@ async def test_a_job_whose_embedding_was_deleted_is_not_tried_again(client, stac
     await client.delete(f"/v1/embeddings/{kept}")
     refused = await retry(client, job_id)
     assert refused.status_code == 410 and kept in refused.json()["detail"]
+
+
+def tried_again_meanwhile(stack, job_id, times):
+    """Have a job buried and tried again just before it is forgotten, so many times."""
+    forget, left = stack.jobs.forget, [times]
+
+    async def retry_and_forget(named):
+        if left[0]:
+            left[0] -= 1
+            record = stack.store.find(job_id)
+            if not record.job.is_buried:
+                record.job = replace(record.job, status=JobStatus.FAILED, is_buried=True)
+            await stack.jobs.retry(job_id, None, record.message)
+        return await forget(named)
+
+    stack.jobs.forget = retry_and_forget
+
+
+async def test_a_job_that_is_tried_again_while_it_is_deleted_is_stopped_and_gone(client, stack):
+    job_id = await bury(stack, client)
+    tried_again_meanwhile(stack, job_id, 1)
+    assert (await client.delete(f"/v1/jobs/{job_id}")).json()["deleted"]
+    assert (await client.get(f"/v1/jobs/{job_id}")).status_code == 404
+    assert stack.store.records == {}
+
+
+async def test_a_job_that_is_always_tried_again_is_not_said_to_be_deleted(client, stack):
+    job_id = await bury(stack, client)
+    tried_again_meanwhile(stack, job_id, 99)
+    answer = await client.delete(f"/v1/jobs/{job_id}")
+    assert answer.status_code == 409 and job_id in answer.json()["detail"]
+    assert (await client.get(f"/v1/jobs/{job_id}")).json()["status"] == "queued"
+
+
+async def test_a_job_that_two_delete_at_once_is_deleted_to_both(client, stack):
+    job_id = await bury(stack, client)
+    forget = stack.jobs.forget
+
+    async def forgotten_by_another(named):
+        assert await forget(named)
+        return await forget(named)
+
+    stack.jobs.forget = forgotten_by_another
+    assert (await client.delete(f"/v1/jobs/{job_id}")).status_code == 200

@@ -142,7 +142,7 @@ async def test_the_place_in_the_queue_is_told(client, stack):
 async def test_when_it_will_be_done_is_estimated_from_the_fleet(client, stack):
     assert (await submit(client))["eta_s"] is None
     stack.report()
-    stack.services.stations.see(await stack.fleet.read(60))
+    stack.look(await stack.fleet.read(60))
     assert (await submit(client))["eta_s"] > 0
 
 

@@ -31,7 +31,7 @@ async def ask(client, **fields):
 async def served(stack, client):
     """One worker with eight slots, measured."""
     await stack.publish(COSTED)
-    stack.services.stations.see([WORKER])
+    stack.look([WORKER])
     return client
 
 
@@ -41,7 +41,7 @@ async def test_a_deadline_that_can_be_met_is_taken(served):
 
 
 async def test_a_deadline_that_cannot_be_met_is_refused_until_it_could_be(served, stack):
-    stack.services.stations.see([replace(WORKER, running=8)])
+    stack.look([replace(WORKER, running=8)])
     answer = await ask(served, deadline_s=11.0)
     assert answer.status_code == 429
     assert answer.headers["content-type"] == "application/problem+json"
@@ -49,7 +49,7 @@ async def test_a_deadline_that_cannot_be_met_is_refused_until_it_could_be(served
     assert stack.is_untouched()
     wait_s = int(answer.headers["retry-after"])
     assert 1 <= wait_s <= 12
-    stack.services.stations.see([replace(WORKER, running=3)])
+    stack.look([replace(WORKER, running=3)])
     assert (await ask(served, deadline_s=11.0)).status_code == 202
 
 
@@ -58,7 +58,7 @@ async def test_a_deadline_that_a_full_worker_misses_leaves_room_for_who_comes_la
     served, stack, deadline_s, status
 ):
     """With three others the job takes 6.86 s, alone 3 and in full company 12."""
-    stack.services.stations.see([replace(WORKER, running=3)])
+    stack.look([replace(WORKER, running=3)])
     answer = await ask(served, deadline_s=deadline_s)
     assert answer.status_code == status
     if status == 429:
@@ -89,7 +89,7 @@ async def test_a_batch_job_waits_for_more_than_an_interactive_one(served):
 async def test_nobody_is_refused_on_a_guess(served, stack):
     await stack.publish(replace(COSTED, version=2, costs={}))
     assert (await ask(served, deadline_s=0.01)).status_code == 202
-    stack.services.stations.see([])
+    stack.look([])
     assert (await ask(served, deadline_s=0.01)).status_code == 202
 
 
@@ -101,7 +101,7 @@ async def test_an_edit_is_not_refused_for_steps_that_its_mask_may_spare(served):
 async def test_a_job_that_runs_is_done_after_its_other_steps(served, stack):
     job = (await ask(served)).json()
     claim = stack.leases.claim(job["id"])
-    stack.services.stations.see([replace(WORKER, running=1)])
+    stack.look([replace(WORKER, running=1)])
     assert claim is not None
     stack.leases.beat({job["id"]: claim.fence})
     assert (await served.get(f"/v1/jobs/{job['id']}")).json()["eta_s"] == 3.0
@@ -151,7 +151,7 @@ async def test_without_a_plan_the_promise_is_that_of_the_settings(client, stack)
 
 
 async def test_a_model_of_unknown_cost_is_shown_as_such(client, stack):
-    stack.services.stations.see([replace(WORKER, untried=("large",))])
+    stack.look([replace(WORKER, untried=("large",))])
     models = (await client.get("/v1/models")).json()["data"]
     assert {m["id"]: m["untried_on"] for m in models} == {"small": [], "large": ["cpu"]}
 
@@ -174,7 +174,7 @@ async def turning(stack, client):
     """One worker with one of two models."""
     await stack.publish(TURNING)
     stack.scheduler.plan = TURNING
-    stack.services.stations.see([WORKER])
+    stack.look([WORKER])
     return client
 
 
@@ -191,14 +191,14 @@ async def test_a_model_that_nobody_holds_is_queued_and_its_load_is_counted(turni
 
 
 async def test_what_a_busy_worker_has_to_do_before_it_changes_is_counted(turning, stack):
-    stack.services.stations.see([replace(WORKER, running=8)])
+    stack.look([replace(WORKER, running=8)])
     first = (await turning.post("/v1/jobs", json=LARGE_JOB)).json()
     assert first["eta_s"] == pytest.approx(LAG_S + 30 * 0.4 / 2 + 4.0 + 30 * 0.2)
     stack.services.depths = [QueueDepth(queue="gen.small", waiting=50, oldest_s=3.0)]
     first = (await turning.get(f"/v1/jobs/{first['id']}")).json()
     assert first["eta_s"] == pytest.approx(LAG_S + patience_s(4.0) + 4.0 + 30 * 0.2)
     no_room = replace(WORKER, running=8, memory_gib=0.1)
-    stack.services.stations.see([no_room])
+    stack.look([no_room])
     again = (await turning.get(f"/v1/jobs/{first['id']}")).json()
     assert again["eta_s"] == pytest.approx(first["eta_s"] + 30 * 0.4)
 
@@ -278,6 +278,6 @@ async def test_models_that_were_asked_for_a_moment_ago_are_counted_before_the_ne
 async def test_jobs_of_a_model_that_takes_no_time_may_wait_for_a_second(stack, client):
     fast = Cost(steps=((1, 1e-5), (8, 1e-5)), is_measured=True)
     await stack.publish(replace(PLAN, costs={"cpu": {"small": fast, "large": fast}}))
-    stack.services.stations.see([WORKER])
+    stack.look([WORKER])
     await ask(client)
     assert stack.scheduler.calls[-1][0].max_wait_s == 1.0

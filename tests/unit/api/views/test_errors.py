@@ -81,6 +81,8 @@ async def test_a_refusal_repeats_less_than_a_kilobyte_of_what_was_sent(client):
         await client.post("/v1/jobs", json=names),
         await client.post("/v1/jobs", json={long: 1}),
         await client.post("/v1/images/generations", json=names),
+        await client.post("/v1/models", json=names),
+        await client.get(f"/v1/models/{long}"),
         await client.get(f"/v1/jobs/{long}"),
         await client.get(f"/{long}"),
         await client.post(f"/v1/webhooks/{long}/replay"),

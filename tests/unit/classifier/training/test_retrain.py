@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier.labels import Labels
+from classifier.labels import Labels, Origin
 from classifier.trained import TrainedClassifier
 from classifier.training.learned import (
     COMMON,
@@ -146,6 +146,29 @@ def test_an_earlier_classifier_that_is_better_again_is_gone_back_to(
         folder=tmp_path,
     )
     assert verdict.chosen == "before"
+
+
+def test_one_that_does_not_know_what_all_judges_are_at_is_not_chosen(
+    naive: TrainedClassifier, tmp_path: Path
+) -> None:
+    """At the level that it knows it is far better, and at the others it is not asked."""
+    shipped = Shipped(taught=easy_labels().at([0]))
+    scores = some_scores(600, parts=3)
+    verdict = retrain(naive, {}, scores, shipped, encoder=FakeEncoder(), folder=tmp_path)
+    assert TrainedClassifier(tmp_path, FakeEncoder()).levels == LEVELS[:1]
+    assert (verdict.chosen, verdict.after) == (None, None)
+    assert "none knows all levels" in verdict.reason
+
+
+def test_without_labels_beside_it_a_classifier_names_the_weights_of_the_last(
+    tmp_path: Path,
+) -> None:
+    origin = Origin(digests={"tiny": "d1", "base": "d2"})
+    first = train(replace(easy_labels(), origin=origin), FakeEncoder(), tmp_path / "first")
+    current = TrainedClassifier(first, FakeEncoder())
+    scores = some_scores(600, parts=3)
+    retrain(current, {}, scores, Shipped(), encoder=FakeEncoder(), folder=tmp_path)
+    assert TrainedClassifier(tmp_path, FakeEncoder()).card.origin == origin
 
 
 def test_with_too_few_to_judge_by_all_stays_as_it_is(

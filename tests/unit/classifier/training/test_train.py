@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from classifier.trained import CARD, HEADS, TrainedClassifier
+from classifier.trained import CARD, HEADS, TrainedClassifier, note_figures
 from classifier.training.calibrate import calibration_error
 from classifier.training.evaluate import evaluate
 from classifier.training.train import MIN_PROMPTS, train
@@ -60,6 +60,15 @@ def test_equal_labels_make_equal_classifiers(tmp_path: Path) -> None:
         train(some_labels(100), FakeEncoder(), tmp_path / name)
     one, other = (tmp_path / name / HEADS for name in ("one", "other"))
     assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_card_tells_its_heads_from_others(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "same", "other")]
+    for folder, seed in zip(folders, (0, 0, 1), strict=True):
+        train(some_labels(100, seed=seed), FakeEncoder(), folder)
+    one, same, other = (TrainedClassifier(each, FakeEncoder()).card.digest for each in folders)
+    assert one == same != other
+    assert one == note_figures(folders[0], {"test_error": 0.1}).digest
 
 
 def test_progress_is_told_of_every_prompt_read_and_learned_from(tmp_path: Path) -> None:

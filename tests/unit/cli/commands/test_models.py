@@ -1,7 +1,11 @@
 """`atelier models` where no service answers: the models folder of this machine is used."""
 
+import json
+
 import pytest
 
+from api.views.model_view import ModelView
+from cli.client.show_models import OF_WORKERS
 from cli.main import main
 from core.settings import get_settings
 from tests.unit.catalog.description.stock_folders import write_folder
@@ -52,3 +56,15 @@ def test_what_cannot_be_served_says_what_would_help(run, tmp_path):
     code, _, err = run("add", tmp_path / "empty")
     assert code == 1
     assert "save_pretrained" in err
+
+
+def test_with_json_both_are_told_without_a_service_as_a_service_tells_them(run, tmp_path):
+    mine = write_folder(tmp_path / "users" / "mine")
+    for options in (["--dry-run"], []):
+        code, out, _ = run("add", mine, *options, "--json")
+        told = json.loads(out)
+        assert code == 0
+        assert (told["id"], told["object"], told["steps"]["default"]) == ("mine", "model", 30)
+        assert set(ModelView.model_fields) - set(told) == OF_WORKERS
+    code, out, _ = run("remove", "mine", "--json")
+    assert (code, json.loads(out)) == (0, {"id": "mine", "object": "model", "deleted": True})

@@ -10,8 +10,10 @@ import structlog
 
 from cli.main import main
 
-SMALL = ("--rate", "1", "--duration", "60", "--days", "1", "--trials", "8", "--max-late", "0.2")
-RUN = (*SMALL, "--policy", "clipper-ht", "--min-quality", "0.7", "--slo", "12.6")
+LOAD = ("--rate", "1", "--duration", "60")
+SMALL = ("--days", "1", "--trials", "8", "--max-late", "0.2")
+GOAL = (*SMALL, "--policy", "clipper-ht", "--min-quality", "0.7", "--slo", "12.6")
+RUN = (*LOAD, *GOAL)
 DOCS = Path(__file__).parents[4] / "docs/sizing.md"
 
 
@@ -59,10 +61,13 @@ def test_no_fleet_is_exit_status_one_and_says_what_would_help(capfd):
         (("--price", "h200=nan"), "price: h200: nan must be above 0"),
         (("--price", "h200=-1"), "price: h200: -1 must be above 0"),
         (("--price", "h200=1,h200=2"), "price: 'h200' is there twice"),
+        (("--price", "h200=1e300"), "price: h200: 1e300 must be above 0, 1e-06 to 1e+09"),
         (("--price", "tpu=1"), "price: the profile knows no 'tpu'"),
         (("--slo", "inf"), "'--slo'"),
         (("--max-late", "nan"), "'--max-late'"),
-        (("--policy", "none"), "'none' is none of"),
+        (("--slo", "1e16"), "'--slo'"),
+        (("--seed", "-1"), "'--seed'"),
+        (("--policy", "none"), "value: policy: 'none' is none of atelier, "),
         (("--trace", "bad"), "trace: line 3: at"),
         (("--profile", "bad"), "profile: "),
         (("--prompts", "bad"), "prompts: line 1: quality.sdxl@0"),
@@ -80,7 +85,8 @@ def test_what_is_malformed_is_refused_by_one_sentence(arguments, words, tmp_path
         path = tmp_path / "given"
         path.write_text("at\n" if value == "empty" else bad[option])
         value = str(path)
-    assert run(*RUN, "--price", "l40s=.9", option, value) == 2
+    base = GOAL if option == "--trace" else RUN
+    assert run(*base, "--price", "l40s=.9", option, value) == 2
     said = " ".join(capfd.readouterr().err.replace("\u2502", " ").split())
     assert words in said
     assert "Traceback" not in said
@@ -94,10 +100,24 @@ def test_what_the_docs_show_runs_at_a_small_size(example, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     lines = ["at", *(str(at) for at in range(0, 60, 2))]
     Path("day.csv").write_text("\n".join(lines))
-    small = (*SMALL, "--policy", "clipper-ht", "--min-quality", "0.5", "--busiest", "60")
+    load = () if "--trace" in example else LOAD
+    small = (*load, *SMALL, "--policy", "clipper-ht", "--min-quality", "0.5", "--busiest", "60")
     assert run(*shlex.split(example), *small) == 0
     assert not capfd.readouterr().err.startswith("Usage")
 
 
 def test_the_docs_show_examples():
     assert len(EXAMPLES) >= 2
+
+
+def test_what_draws_arrivals_is_refused_beside_a_trace(tmp_path, capfd):
+    (tmp_path / "day.csv").write_text("at\n0\n")
+    assert run(*RUN, "--price", "l40s=.9", "--trace", str(tmp_path / "day.csv")) == 2
+    said = capfd.readouterr().err
+    assert "--rate" in said and "--trace" in said
+
+
+def test_the_profile_beside_the_models_is_found_from_any_folder(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert run(*RUN, "--price", "cpu=.1", "--slo", "60", "--json") in (0, 1)
+    assert not json.loads(capfd.readouterr().out)["run"]["is_example"]

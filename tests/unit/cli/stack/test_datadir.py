@@ -1,4 +1,8 @@
 import base64
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -27,6 +31,44 @@ def test_secrets_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "secrets.json").write_text("{}")
     with pytest.raises(ConfigurationError, match=r"secrets\.json"):
         keep_secrets(tmp_path)
+
+
+def test_secrets_that_found_no_space_are_made_at_the_next_start(tmp_path):
+    program = """
+import pathlib, resource, signal, sys
+from cli.stack.datadir import keep_secrets
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+keep_secrets(pathlib.Path(sys.argv[1]))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    assert b"OSError" in subprocess.run(command, capture_output=True).stderr
+    first = keep_secrets(tmp_path)
+    assert keep_secrets(tmp_path) == first
+    assert (tmp_path / "secrets.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_secrets_that_an_earlier_version_left_empty_are_made(tmp_path):
+    (tmp_path / "secrets.json").touch()
+    assert keep_secrets(tmp_path) == keep_secrets(tmp_path)
+
+
+def test_who_asks_at_once_gets_the_same_secrets(tmp_path):
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(keep_secrets, [tmp_path] * 32))) == 1
+
+
+def test_a_file_of_another_version_is_completed_and_loses_nothing(tmp_path):
+    path = tmp_path / "secrets.json"
+    made = keep_secrets(tmp_path)
+    fields = json.loads(path.read_text())
+    del fields["operator_key"]
+    path.write_text(json.dumps(fields | {"newer": "kept"}))
+    completed = keep_secrets(tmp_path)
+    assert completed.url_secret == made.url_secret
+    assert keep_secrets(tmp_path) == completed
+    assert json.loads(path.read_text())["newer"] == "kept"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_two_stacks_cannot_share_a_folder(tmp_path):

@@ -1,4 +1,6 @@
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -39,3 +41,22 @@ def test_a_kept_port_is_nobody_elses():
         for each in outgoing:
             each.close()
     assert not kept & taken
+
+
+def test_two_programs_never_get_one_port():
+    port = claim_port(0, "api")
+    for asked in (port, claim_port(free_port(), "flower")):
+        with pytest.raises(ConfigurationError, match=f"port {asked} for scheduler"):
+            claim_port(asked, "scheduler")
+
+
+def test_a_port_claimed_by_another_process_is_refused_while_that_lives():
+    program = "import sys; from cli.stack.ports import claim_port\n"
+    program += "print(claim_port(0, 'api'), flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program], text=True, **pipes) as other:
+        port = int(other.stdout.readline())
+        with pytest.raises(ConfigurationError, match="for api"):
+            claim_port(port, "api")
+        other.kill()
+    assert claim_port(port, "api") == port

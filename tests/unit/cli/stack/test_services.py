@@ -1,14 +1,17 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli.stack.datadir import make_secrets
-from cli.stack.services import Ports, Stack, models_dir
+from cli.stack.services import Ports, Stack, models_dir, worker_names
 from core.errors import ConfigurationError
 from core.settings import Settings
+from tests.unit.cli.stack.test_probes import FULL, serving
 
-PORTS = Ports(api=1, scheduler=2, store=3, flower=4)
+METRICS = {"cpu": 5, "control": 6, "worker-1": 7, "worker-2": 8, "worker-3": 9, "worker-4": 10}
+PORTS = Ports(api=1, scheduler=2, store=3, flower=4, metrics=METRICS)
 
 
 def a_stack(tmp_path, settings=None, workers=2):
@@ -44,6 +47,29 @@ def test_every_worker_has_a_name_and_one_thread(tmp_path):
     for name in ("worker-1", "worker-2", "cpu"):
         assert found[name].env["ATELIER_WORKER_NAME"] == name
         assert found[name].env["OMP_NUM_THREADS"] == "1"
+
+
+def metrics_of(stack):
+    return json.loads(services(stack)["api"].env["ATELIER_METRICS_OF"])
+
+
+def test_every_worker_has_a_port_for_its_metrics_whatever_the_operator_said(tmp_path):
+    found = services(a_stack(tmp_path, Settings(metrics_port=9100, metrics_host="0.0.0.0")))
+    for name in ("worker-1", "worker-2", "cpu", "control"):
+        assert found[name].env["ATELIER_METRICS_PORT"] == str(METRICS[name])
+        assert found[name].env["ATELIER_METRICS_HOST"] == "127.0.0.1"
+
+
+def test_the_api_shows_the_metrics_of_scheduler_and_workers(tmp_path):
+    shown = [f"http://127.0.0.1:{port}/metrics" for port in (2, 5, 6, 7, 8)]
+    assert metrics_of(a_stack(tmp_path)) == shown
+    without = a_stack(tmp_path, Settings(controlnets_dir=tmp_path))
+    assert metrics_of(without) == [shown[0], shown[1], *shown[3:]]
+
+
+def test_every_worker_that_may_run_is_named(tmp_path):
+    found = services(a_stack(tmp_path))
+    assert {name for name in found if "run.worker" in found[name].command} == {*worker_names(2)}
 
 
 @pytest.fixture
@@ -132,6 +158,20 @@ def test_what_can_be_asked_is_asked_for_its_health_while_it_runs(tmp_path):
     found = services(a_stack(tmp_path))
     asked = {name for name, service in found.items() if service.is_healthy}
     assert asked == {"store", "scheduler", "api", "flower", "upkeep", "worker-1", "worker-2"}
+
+
+def test_what_can_be_asked_is_waited_for(tmp_path):
+    found = services(a_stack(tmp_path))
+    assert {name for name, service in found.items() if not service.is_ready} == {"cpu", "control"}
+
+
+async def test_a_store_whose_disk_is_full_is_left_alone(tmp_path):
+    async with serving(b"", FULL) as port:
+        stack = a_stack(tmp_path)
+        found = services(replace(stack, ports=replace(stack.ports, store=port)))
+        assert await found["store"].is_healthy()
+        assert await found["upkeep"].is_healthy() is None
+        assert not await found["store"].is_ready()
 
 
 def test_a_worker_is_not_killed_while_it_may_finish_jobs(tmp_path):

@@ -62,6 +62,21 @@ async def test_what_dies_is_started_again_even_if_somebody_removed_the_logs(tmp_
     assert notes(note, "ended") == ["worker"]
 
 
+async def test_what_cannot_be_started_again_now_is_started_later(tmp_path):
+    note, logs = tmp_path / "note", tmp_path / "logs"
+    async with supervised(tmp_path, [toy("worker", note)]) as (supervisor, told):
+        (child,) = supervisor.children
+        shutil.rmtree(logs)
+        logs.write_text("no folder")
+        os.kill(child.pid, signal.SIGKILL)
+        await until(lambda: "worker cannot be started" in told[-1])
+        assert told[-1].endswith("again in 1.0 s")
+        logs.unlink()
+        await until(lambda: len(notes(note, "started")) == 2)
+        assert child.restarts == 1
+    assert notes(note, "ended") == ["worker"]
+
+
 async def test_what_hangs_is_killed_and_started_again(tmp_path):
     note = tmp_path / "note"
     hangs = False
@@ -101,6 +116,32 @@ async def test_a_program_that_ends_at_its_start_is_named_with_the_end_of_its_log
             pass
 
 
+async def test_an_answer_is_somebody_elses_once_the_program_has_ended(tmp_path):
+    async def answers() -> bool:
+        return supervisor.children[0].pid is None
+
+    service = replace(toy("api", tmp_path / "note", BROKEN), is_ready=answers)
+    supervisor = Supervisor([[service]], logs=tmp_path / "logs", tell=list)
+    with pytest.raises(Unavailable, match="api ended at its start"):
+        await supervisor.start()
+
+
+async def test_a_program_that_nobody_can_ask_has_not_started_if_it_ends_meanwhile(tmp_path):
+    note = tmp_path / "note"
+
+    async def has_seen_it_end() -> bool:
+        return bool(supervisor.children[0].restarts) or supervisor.children[0].pid is None
+
+    cpu = replace(toy("cpu", note, BROKEN), is_ready=None)
+    worker = replace(toy("worker", note), is_ready=has_seen_it_end)
+    supervisor = Supervisor([[cpu], [worker]], logs=tmp_path / "logs", tell=list)
+    try:
+        with pytest.raises(Unavailable, match=r"cpu ended at its start(.|\n)*no such setting"):
+            await supervisor.start()
+    finally:
+        await supervisor.stop()
+
+
 async def test_a_program_that_is_never_ready_is_given_up_and_stopped(tmp_path):
     note = tmp_path / "note"
 
@@ -124,6 +165,19 @@ async def test_what_does_not_listen_is_killed_with_all_it_started(tmp_path):
     await until(lambda: not is_alive(grandchild))
     assert not is_alive(pid)
     assert any("killed" in line for line in told)
+
+
+async def test_whatever_goes_wrong_with_one_the_others_are_stopped(tmp_path):
+    note = tmp_path / "note"
+
+    async def is_healthy() -> bool:
+        raise OSError("no look")
+
+    api = replace(toy("api", note), is_healthy=is_healthy, check_s=0.01)
+    async with supervised(tmp_path, [toy("store", note)], [api]) as (_, told):
+        await asyncio.sleep(0.1)
+    assert notes(note, "ended") == ["api", "store"]
+    assert "api was not stopped in order: no look" in told
 
 
 async def test_somebody_who_does_not_want_to_wait_kills_everything(tmp_path):

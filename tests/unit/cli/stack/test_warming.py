@@ -1,7 +1,10 @@
+import asyncio
+
 import pytest
 
 from atelier_client.types.service import Loading, Worker
-from cli.stack.warming import WarmingNews, in_words
+from cli.stack.warming import WarmingNews, in_words, tell_of_warming
+from tests.unit.cli.stack.test_probes import http, serving
 
 
 def a_worker(models=(), **fields):
@@ -57,3 +60,17 @@ def test_every_stage_has_its_words(now, said):
 def test_that_a_model_is_timed_between_jobs_is_no_news():
     timing = Loading(model="m", stage="timing")
     assert WarmingNews().of([a_worker(loading=timing)]) == []
+
+
+async def test_the_fleet_is_not_looked_for_behind_a_proxy(monkeypatch):
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    told = asyncio.Queue()
+    fleet = '{"workers": [{"name": "worker-1@host", "models": ["sdxl"]}]}'
+    async with serving(http(200, fleet)) as port, asyncio.timeout(20.0):
+        telling = asyncio.create_task(
+            tell_of_warming(f"http://127.0.0.1:{port}", {}, told.put_nowait)
+        )
+        assert await told.get() == "worker-1 serves sdxl"
+        telling.cancel()

@@ -21,6 +21,8 @@ def test_who_only_names_policies_imports_no_compiler() -> None:
 def test_an_unknown_policy_names_the_variable_and_the_known_ones() -> None:
     with pytest.raises(ConfigurationError, match=r"ATELIER_POLICY.*atelier"):
         find_policy("best")
+    with pytest.raises(ConfigurationError, match=r"^policy: 'best' is none of atelier"):
+        find_policy("best", option="policy")
 
 
 def test_without_a_trained_classifier_every_prompt_is_of_one_class() -> None:

@@ -1,9 +1,11 @@
+from collections.abc import Sequence
+
 import pytest
 
-from core.errors import ObjectsUnavailable, StoreUnavailable
+from core.errors import ObjectsUnavailable, StoreUnavailable, VectorsUnavailable
 from core.latents import Lender
 from scheduler.approximate_cache.eviction import CacheLimits, EvictionLedger
-from scheduler.approximate_cache.maintenance import CacheMaintenance, keys_of
+from scheduler.approximate_cache.maintenance import BATCH, BATCHES, CacheMaintenance, keys_of
 from scheduler.metrics import Metrics
 from storage.fakes import MemoryObjects, MemoryVectors
 from tests.unit.scheduler.fakes import FakeEmbedder, FakeLenders, a_lender
@@ -71,6 +73,42 @@ async def test_latents_do_not_outlive_their_time() -> None:
     await world.keeper.round()
     assert world.ids() == {"young"}
     assert {key.split("/")[2] for key in world.objects.objects} == {"young"}
+
+
+async def test_latents_of_a_deleted_job_are_found_no_more() -> None:
+    world = World(a_lender("deleted"), a_lender("kept"))
+    await world.keeper.round()
+    world.new.deleted = ["never lent", "deleted"]
+    await world.keeper.round()
+    assert world.ids() == {"kept"}
+    assert (len(world.ledger), "deleted" in world.ledger) == (1, False)
+    assert {key.split("/")[2] for key in world.objects.objects} == {"kept"}
+
+
+async def test_a_job_that_was_deleted_before_it_was_taken_in_is_taken_out() -> None:
+    world = World(*(a_lender(f"j{i}", num_bytes=1) for i in range(BATCH * BATCHES + 1)))
+    last = world.new.waiting[-1].id
+    world.new.deleted = [last]
+    await world.keeper.round()
+    assert last not in world.ids(), "it is not taken in yet"
+    await world.keeper.round()
+    assert world.ids() == {f"j{i}" for i in range(BATCH * BATCHES)}
+
+
+async def test_a_deleted_job_is_remembered_while_the_index_is_away() -> None:
+    world = World(a_lender("deleted"))
+    await world.keeper.round()
+    remove = world.index.remove
+
+    def fail(ids: Sequence[str]) -> None:
+        raise VectorsUnavailable("away")
+
+    world.new.deleted, world.index.remove = ["deleted"], fail  # type: ignore[method-assign]
+    with pytest.raises(VectorsUnavailable):
+        await world.keeper.round()
+    world.index.remove = remove  # type: ignore[method-assign]
+    await world.keeper.round()
+    assert world.ids() == set()
 
 
 async def test_a_restart_finds_what_is_kept_and_its_budget_still_holds() -> None:

@@ -24,6 +24,7 @@ class World:
             self.objects,
             self.ledger,
             budget_s=0.5,
+            period_s=0.001,
             clock=lambda: self.now,
         )
         self.switch.see(Dependency.STORE, bad=9, now=self.now)
@@ -71,3 +72,17 @@ async def test_a_question_that_hangs_is_not_asked_twice() -> None:
     probe._budget_s = 60.0
     while not await probe.is_answered(lambda: None):
         await asyncio.sleep(0.01)
+
+
+async def test_whatever_fails_probes_go_on() -> None:
+    world, asked = World(), asyncio.Event()
+
+    def fail() -> str:
+        asked.set()
+        raise RuntimeError("a bug")
+
+    world.probes._key = fail  # type: ignore[method-assign]
+    running = asyncio.create_task(world.probes.run())
+    await asked.wait()
+    assert not running.done()
+    running.cancel()

@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,7 @@ NEEDED = {5: 0.6, 10: 0.6, 15: 0.6, 20: 0.6, 25: 0.9}
 
 class World:
     def __init__(self, *, budget_s: float = 5.0) -> None:
+        self.models = dict(MODELS)
         self.embedder, self.index = FakeEmbedder(), MemoryVectors()
         self.hits = HitRates(LEVELS)
         finder = Finder(self.embedder, self.index, min_similarity=NEEDED, is_shared=False)
@@ -25,7 +27,7 @@ class World:
         self.watch = ShadowLookup(
             finder,
             self.hits,
-            MODELS,
+            self.models,
             switch=self.switch,
             budget_s=budget_s,
             clock=lambda: 50.0,
@@ -92,3 +94,27 @@ async def test_a_burst_is_not_worked_off_later() -> None:
     queries = [a_query()] * (2 * WAITING)
     world.watch.note(queries)
     assert len(world.watch._waiting) == WAITING
+
+
+async def test_a_model_that_is_removed_meanwhile_says_nothing() -> None:
+    world = World()
+    world.lend("j1", "base", (25,))
+    world.watch.note([a_query()])
+    del world.models["base"]
+    await world.watch.learn()
+    assert world.hits.rate("base@25") == 0
+
+
+async def test_whatever_fails_prompts_are_looked_up_on() -> None:
+    world, failed = World(), asyncio.Event()
+
+    def fail(level: str, is_hit: bool) -> None:
+        failed.set()
+        raise RuntimeError("a bug")
+
+    world.hits.observe = fail  # type: ignore[method-assign]
+    world.watch.note([a_query()])
+    running = asyncio.create_task(world.watch.run())
+    await failed.wait()
+    assert not running.done()
+    running.cancel()

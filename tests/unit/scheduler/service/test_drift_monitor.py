@@ -1,15 +1,18 @@
+import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
-from classifier.trained import TrainedClassifier
+from classifier.trained import CARD, TrainedClassifier
 from classifier.training.train import train
 from core.boards.classifier import ClassifierVersion
 from core.boards.score import Score
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, ObjectMissing
 from core.settings import Settings
 from scheduler.metrics import Metrics
 from scheduler.planning.protocols import Successor
@@ -59,6 +62,14 @@ class World:
         await self.vigil.round()
 
 
+def a_version(world: World, name: str, base: str | None = None) -> ClassifierVersion:
+    """Publish what was taught beside the classifier here, or another."""
+    own = world.classifier.card.digest
+    return ClassifierVersion(
+        id=name, made_at=1.0, cause="quality fell", base=own if base is None else base
+    )
+
+
 @pytest.fixture
 async def world(folder: Path) -> World:
     world = World(folder)
@@ -91,7 +102,7 @@ async def test_a_published_classifier_is_adopted_once_and_learns_its_own_normal(
     world: World,
 ) -> None:
     await world.score(30)
-    await world.board.publish(ClassifierVersion(id="new", made_at=1.0, cause="quality fell"))
+    await world.board.publish(a_version(world, "new"))
     await world.score(30, off=-0.3)
     await world.vigil.round()
     assert len(world.adopted) == 1
@@ -101,7 +112,7 @@ async def test_a_published_classifier_is_adopted_once_and_learns_its_own_normal(
 async def test_a_new_classifier_is_looked_at_again_each_time_twice_as_much_is_known(
     world: World,
 ) -> None:
-    await world.board.publish(ClassifierVersion(id="new", made_at=1.0, cause="quality fell"))
+    await world.board.publish(a_version(world, "new"))
     looked_at = []
     for scored in range(100, REVIEWS[-1] + 500, 100):
         await world.score(100)
@@ -112,14 +123,63 @@ async def test_a_new_classifier_is_looked_at_again_each_time_twice_as_much_is_kn
     assert looked_at == list(REVIEWS), "and then no more"
 
 
-async def test_one_that_cannot_be_used_leaves_the_old_one_in_force(
+async def test_one_that_cannot_be_used_leaves_the_old_one_in_force_and_watched(
     world: World, tmp_path: Path
 ) -> None:
-    world.fetched = tmp_path
-    await world.board.publish(ClassifierVersion(id="broken", made_at=1.0, cause=""))
-    with pytest.raises(ConfigurationError):
-        await world.vigil.round()
+    folder, world.fetched = world.fetched, tmp_path
+    await world.board.publish(a_version(world, "broken"))
+    await world.score(30)
     assert world.adopted == []
+    await world.score(10, off=-0.3)
+    assert "0.300 below" in str(await world.board.wanted())
+    world.fetched = folder
+    await world.vigil.round()
+    assert world.adopted == [], "it is not tried again and again"
+    await world.board.publish(a_version(world, "mended"))
+    await world.vigil.round()
+    assert len(world.adopted) == 1
+
+
+@pytest.mark.parametrize("error", [ObjectMissing("gone"), ConfigurationError("of other weights")])
+async def test_one_that_is_gone_or_of_other_weights_is_told_once(
+    world: World, error: Exception
+) -> None:
+    def fail(whatever: object) -> None:
+        raise error
+
+    world.vigil._adopt = fail
+    await world.board.publish(a_version(world, "refused"))
+    with capture_logs() as logs:
+        for _ in range(3):
+            await world.vigil.round()
+    told = [each["version"] for each in logs if each["event"] == "classifier_not_used"]
+    assert told == ["refused"]
+
+
+async def test_a_classifier_that_was_trained_by_hand_outlasts_those_taught_beside_another(
+    world: World,
+) -> None:
+    await world.board.publish(a_version(world, "of an older release", base=""))
+    await world.board.publish(a_version(world, "other", base="other"))
+    await world.vigil.round()
+    assert world.adopted == []
+    await world.board.publish(a_version(world, "own"))
+    await world.board.publish(a_version(world, "late", base="other"))
+    await world.vigil.round()
+    assert (len(world.adopted), world.vigil._version) == (1, "own")
+
+
+async def test_what_an_older_release_published_is_adopted_beside_its_classifier(
+    folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    card = json.loads((tmp_path / CARD).read_text())
+    del card["digest"]
+    (tmp_path / CARD).write_text(json.dumps(card))
+    world = World(tmp_path)
+    await world.board.publish(ClassifierVersion(id="old", made_at=1.0, cause=""))
+    await world.vigil.round()
+    assert len(world.adopted) == 1
 
 
 def test_a_residual_is_what_came_less_what_was_predicted_at_that_level(folder: Path) -> None:

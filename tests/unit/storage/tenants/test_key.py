@@ -39,6 +39,15 @@ def test_a_key_that_is_rotated_lives_no_longer_and_its_heir_as_long_as_it_was_ma
     assert (old.expires_at, new.expires_at) == (110.0, 200.0)
 
 
+def test_a_key_is_rotated_once_and_its_heir_after_it():
+    _, kept = draw("acme", BOTH, now=10.0, expires_in_s=100.0)
+    _, new, old = rotate(kept, now=20.0, overlap_s=5.0)
+    with pytest.raises(Conflict, match=f"{old.id} was rotated before, the key {new.id} "):
+        rotate(old, now=21.0, overlap_s=5.0)
+    _, third, _ = rotate(new, now=21.0, overlap_s=5.0)
+    assert (third.expires_at, third.replaces) == (121.0, new.id)
+
+
 def test_a_key_that_does_not_work_is_not_rotated():
     _, kept = draw("acme", BOTH, now=10.0, expires_in_s=5.0)
     for key, at in ((revoke(kept, now=11.0), 12.0), (kept, 20.0)):

@@ -1,5 +1,6 @@
 import asyncio
-from types import SimpleNamespace
+import zlib
+from contextlib import suppress
 
 import pytest
 
@@ -19,6 +20,7 @@ BETTER = RetrainResult(
     images=7,
     before=Errors(recent=0.2, shipped=0.0),
     after=Errors(recent=0.1, shipped=0.0),
+    base="by hand",
 )
 
 
@@ -27,6 +29,7 @@ class FakeRetraining:
 
     def __init__(self, verdict=BETTER, version="new", error=None):
         self.verdict, self.version, self.error, self.asked = verdict, version, error, []
+        self.deleted = []
 
     def teach(self, versions, scores):
         self.asked.append(([v.id for v in versions], [s.job for s in scores]))
@@ -34,16 +37,17 @@ class FakeRetraining:
             raise self.error
         return self.verdict, self.version
 
+    def forget(self, version_ids):
+        self.deleted += version_ids
 
-async def retrain(board, school, deleted=None):
+
+async def retrain(board, school, lead=None):
     scores = MemoryScores()
     await scores.add([SCORE])
-    gone = [] if deleted is None else deleted
     return await Retraining(
         board,
         scores,
-        lead=MemoryLeadership(MemoryStore(), "retrain", "a", 60.0),
-        files=SimpleNamespace(delete=gone.extend),
+        lead=lead or MemoryLeadership(MemoryStore(), "retrain", "a", 60.0),
         school=lambda: school,
         clock=lambda: 5.0,
     ).run()
@@ -68,6 +72,7 @@ async def test_a_better_classifier_is_published_with_its_cause():
         images=7,
         error=0.1,
         error_before=0.2,
+        base="by hand",
     )
     assert await board.wanted() is None
 
@@ -93,28 +98,66 @@ async def test_while_a_store_is_away_it_stays_wanted():
     assert await board.wanted() == "quality fell"
 
 
-@pytest.mark.parametrize("error", [ConfigurationError("too few"), ImportError("no numpy")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigurationError("too few"),
+        ImportError("no numpy"),
+        OSError("disk full"),
+        zlib.error("damaged"),
+        MemoryError("too much"),
+        ValueError("a bug"),
+    ],
+)
 async def test_what_cannot_be_done_is_not_tried_for_ever(error):
     board = await a_board()
     assert await retrain(board, FakeRetraining(error=error)) == str(error)
     assert await board.wanted() is None
 
 
+async def test_where_it_cannot_even_begin_it_is_not_tried_for_ever():
+    board = await a_board()
+
+    def school():
+        raise ConfigurationError("ATELIER_URL_SECRET: needed")
+
+    lead = MemoryLeadership(MemoryStore(), "retrain", "a", 60.0)
+    await Retraining(board, MemoryScores(), lead=lead, school=school).run()
+    assert await board.wanted() is None
+
+
+@pytest.mark.parametrize("error", [None, OSError("disk full"), ObjectsUnavailable("away")])
+async def test_whatever_comes_of_it_another_may_retrain_at_once(error):
+    store, board = MemoryStore(), await a_board()
+    lead, other = (MemoryLeadership(store, "retrain", name, 60.0) for name in "ab")
+    with suppress(ObjectsUnavailable):
+        await retrain(board, FakeRetraining(error=error), lead)
+    assert await other.acquire() is not None
+
+
+async def test_while_another_is_at_it_nothing_is_done():
+    store, board, school = MemoryStore(), await a_board(), FakeRetraining()
+    lead, other = (MemoryLeadership(store, "retrain", name, 60.0) for name in "ab")
+    assert await other.acquire() is not None
+    assert await retrain(board, school, lead) == "somebody else is at it"
+    assert (school.asked, await board.wanted()) == ([], "quality fell")
+
+
 async def test_files_of_forgotten_classifiers_go_but_not_those_of_one_that_came_back():
     board = await a_board("twice", *(f"v{i}" for i in range(KEPT - 2)), "twice")
-    deleted = []
-    await retrain(board, FakeRetraining(version=SHIPPED), deleted)
-    assert deleted == [], "`twice` is forgotten once, and remembered once"
+    school = FakeRetraining(version=SHIPPED)
+    await retrain(board, school)
+    assert school.deleted == [], "`twice` is forgotten once, and remembered once"
     for _ in range(KEPT):
         await board.want("again")
-        await retrain(board, FakeRetraining(version=SHIPPED), deleted)
-    assert set(deleted) == {"twice", *(f"v{i}" for i in range(KEPT - 2))}
+        await retrain(board, school)
+    assert set(school.deleted) == {"twice", *(f"v{i}" for i in range(KEPT - 2))}
 
 
 async def test_the_lease_is_kept_while_it_works():
     renewed = []
 
-    class Lead:
+    class Lead(MemoryLeadership):
         async def renew(self):
             renewed.append(1)
             return True
@@ -124,10 +167,7 @@ async def test_the_lease_is_kept_while_it_works():
             asyncio.run(asyncio.sleep(0.05))
             return super().teach(versions, scores)
 
-    files, school = SimpleNamespace(delete=list), Slow()
-    board = await a_board()
-    retraining = Retraining(
-        board, MemoryScores(), lead=Lead(), files=files, school=lambda: school, renew_s=0.01
-    )
+    board, lead = await a_board(), Lead(MemoryStore(), "retrain", "a", 60.0)
+    retraining = Retraining(board, MemoryScores(), lead=lead, school=Slow, renew_s=0.01)
     assert await retraining.run() == "trained anew"
     assert renewed

@@ -8,10 +8,12 @@ from core.boards.score import Score
 from core.job import Job, JobRequest, JobStatus, Quality, StoredImage, Task
 from core.model import Model
 from core.placement import Placement, queue_of
+from core.request.output import LOSSLESS
+from core.settings import Settings
 from storage.boards.scores import FIRST
 from storage.fakes import MemoryJobs, MemoryObjects, MemoryScores, MemoryStore
-from tasks.jobs.score import is_comparable, judge, look
-from worker.cpu.store_images import encode_png
+from tasks.jobs.score import _score, is_comparable, judge, look
+from worker.cpu.store_images import encode_image
 
 BASE = Model(name="base", family="noop", default_steps=8, default_guidance=4.0)
 
@@ -48,7 +50,7 @@ def redness(prompts, levels, images):
 
 
 def a_picture(red):
-    return encode_png(np.full((8, 8, 3), red, np.uint8))
+    return encode_image(np.full((8, 8, 3), red, np.uint8), LOSSLESS)
 
 
 def test_a_job_with_the_defaults_of_its_model_compares_with_others():
@@ -92,3 +94,9 @@ async def test_no_image_is_no_work():
 async def test_jobs_that_were_forgotten_are_left_out():
     jobs = MemoryJobs(MemoryStore(), max_queue=10)
     assert await look(["forgotten"], jobs, {"base": BASE}) == []
+
+
+async def test_a_model_that_cannot_be_read_does_not_end_scoring(tmp_path):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "atelier.json").write_text("{")
+    assert await _score([], Settings(models_dir=tmp_path)) == 0

@@ -19,13 +19,17 @@ class Service:
 
     def recorder(self):
         sources = SampleSources(
+            now=self.read_clock,
             stats=self.stats,
             fleet=self.fleet,
             depths=self.depths,
             plan=self.read_plan,
             latencies=self.latencies,
         )
-        return HistoryRecorder(self.history, self.scores, sources, clock=lambda: self.now)
+        return HistoryRecorder(self.history, self.scores, sources)
+
+    async def read_clock(self):
+        return self.now
 
     async def stats(self):
         return {"submitted": 3}
@@ -84,6 +88,16 @@ async def test_another_leader_goes_on_where_the_last_one_stopped():
     service.now += EVERY_S / 2
     await service.recorder().run()
     assert len(await service.history.list()) == 1
+
+
+async def test_samples_go_by_the_clock_that_stamps_them_however_wrong_upkeeps_is():
+    service = Service()
+    service.now = 4e9  # decades after the one that this process reads
+    for _ in range(3):
+        await service.recorder().run()
+        service.now += EVERY_S
+    assert len(await service.history.list()) == 3
+    assert service.since[0] == (4e9 - EVERY_S, LOOK)
 
 
 async def test_a_sample_says_how_things_stand():

@@ -29,7 +29,7 @@ class Service:
     async def _waiting(self):
         return self.num_waiting
 
-    def post(self, host, number=1, tenant=None):
+    def post(self, host, number=1, tenant=None, event="completed"):
         """Have a receiver told something so many times; each is a tenant's own unless told."""
         first = len(self.store.outbox)
         for n in range(first, first + number):
@@ -39,7 +39,7 @@ class Service:
                 job_id="j",
                 tenant=tenant or host,
                 url=url,
-                event="completed",
+                event=event,
                 attempt=0,
                 body="{}",
             )
@@ -108,7 +108,7 @@ async def test_a_receiver_that_hangs_has_few_on_their_way_however_long_it_does()
         assert len(sent) <= OF_HOST
         await service.rounds(TIMEOUT_S)
         for delivery in sent:
-            await service.outbox.retry(delivery.id, 300.0)
+            await service.outbox.retry(delivery, 300.0)
     assert len(service.sent) >= 4 * OF_HOST, "it goes on"
 
 
@@ -167,7 +167,7 @@ async def test_a_receiver_that_refuses_at_once_holds_up_nobody_and_is_not_held_u
     service.post("a.test", 200)
     for _ in range(8):
         for delivery in await service.round():
-            await service.outbox.retry(delivery.id, 300.0)
+            await service.outbox.retry(delivery, 300.0)
     assert len(service.sent) == 200
 
 
@@ -190,7 +190,7 @@ async def test_a_receiver_that_begins_to_hang_soon_has_few_on_their_way():
     assert len(in_flight) > 4 * OF_HOST
     await service.rounds(TIMEOUT_S)
     for delivery in in_flight:
-        await service.outbox.retry(delivery.id, 300.0)
+        await service.outbox.retry(delivery, 300.0)
     assert len(await service.round()) == OF_HOST
 
 
@@ -209,6 +209,18 @@ async def test_of_the_messages_of_a_webhook_one_at_most_is_current():
     assert len(service.sent) > len({delivery.id for _, delivery in service.sent})
     current = [each.id for _, each in service.sent if await service.outbox.current([each])]
     assert len(current) == len(set(current)) > 0
+
+
+async def test_what_is_no_end_and_finds_no_room_for_long_is_not_kept_for_it():
+    service = Service()
+    service.post("a.test", 20, event="started")
+    service.post("a.test", 20)
+    sent = await service.rounds(SETTLE_S)
+    assert {each.event for each in sent} == {"started"}
+    on_way = {each.id for each in sent}
+    left = {post.delivery.id for post in service.store.outbox.values()} - on_way
+    assert left == {f"d{n:05}" for n in range(20, 40)}, "the ends of jobs alone"
+    assert service.store.stats["webhooks:dropped"] == 20 - len(on_way)
 
 
 async def test_every_webhook_is_delivered_although_upkeep_is_replaced():

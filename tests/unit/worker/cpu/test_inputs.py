@@ -21,7 +21,7 @@ from core.uploads.embedding import AppliedEmbedding
 from core.uploads.ip_adapter import AppliedIpAdapter
 from storage.objects.store import open_objects
 from tests.jobs import a_request
-from worker.cpu import store_images as finish
+from worker.cpu import store_images
 from worker.cpu.inputs import (
     MAX_READERS,
     read_conditions,
@@ -47,7 +47,7 @@ def png(pixels):
 @pytest.fixture
 def objects(tmp_path):
     settings = Settings(data_dir=tmp_path, url_secret=SecretStr("s"))
-    finish.start(settings)
+    store_images.open_store(settings)
     return open_objects(settings)
 
 
@@ -89,7 +89,7 @@ def test_latents_are_read_as_they_were_put(objects):
     placed = Placement(queue="gen.m", model="m", level="m@10", skipped_steps=10, start=start)
     with pytest.raises(ObjectMissing):
         read_start(placed, 5.0)
-    finish.put_latents(start.key, b"latents")
+    store_images.put_latents(start.key, b"latents")
     borrowed = read_start(placed, 5.0)
     assert (borrowed.skipped_steps, borrowed.data) == (10, b"latents")
 

@@ -6,11 +6,11 @@ import pytest
 from PIL import Image
 from pydantic import SecretStr
 
-from core.request.output import Output, OutputFormat
+from core.request.output import LOSSLESS, Output, OutputFormat
 from core.settings import Settings
 from storage.objects.store import open_objects
-from worker.cpu import store_images as finish
-from worker.cpu.store_images import Parcel, encode_image, encode_png
+from worker.cpu import store_images
+from worker.cpu.store_images import Parcel, encode_image
 
 
 def noise(seed, shape=(24, 16, 3)):
@@ -20,19 +20,19 @@ def noise(seed, shape=(24, 16, 3)):
 @pytest.fixture
 def objects(tmp_path):
     settings = Settings(data_dir=tmp_path, url_secret=SecretStr("s"))
-    finish.start(settings)
+    store_images.open_store(settings)
     return open_objects(settings)
 
 
 def test_pixels_survive_the_encoding():
     pixels = noise(0)
-    read = np.asarray(Image.open(BytesIO(encode_png(pixels))))
+    read = np.asarray(Image.open(BytesIO(encode_image(pixels, LOSSLESS))))
     np.testing.assert_array_equal(read, pixels)
 
 
 def test_images_are_stored_under_their_claim_with_their_digest(objects):
     parcel = Parcel(prefix="t/j/2", images=(noise(1), noise(2)), seeds=(7, 8))
-    [stored] = finish.store_parcels([parcel])
+    [stored] = store_images.store_parcels([parcel])
     assert [(i.key, i.seed, i.width, i.height) for i in stored] == [
         ("t/j/2/0.png", 7, 16, 24),
         ("t/j/2/1.png", 8, 16, 24),
@@ -44,7 +44,7 @@ def test_images_are_stored_under_their_claim_with_their_digest(objects):
 def test_a_job_whose_images_cannot_be_encoded_fails_alone(objects):
     bad = Parcel(prefix="t/bad/1", images=(np.zeros((2, 2, 7), np.uint8),), seeds=(0,))
     good = Parcel(prefix="t/good/1", images=(noise(1),), seeds=(0,))
-    first, second = finish.store_parcels([bad, good])
+    first, second = store_images.store_parcels([bad, good])
     assert isinstance(first, Exception)
     assert second[0].key == "t/good/1/0.png"
 
@@ -58,7 +58,7 @@ def smooth():
 @pytest.mark.parametrize("format_", OutputFormat)
 def test_an_image_is_written_as_it_is_asked_for_and_read_back(objects, format_):
     output = Output.of(format_, None)
-    [[stored]] = finish.store_parcels(
+    [[stored]] = store_images.store_parcels(
         [Parcel(prefix="t/j/1", images=(smooth(),), seeds=(0,), output=output)]
     )
     data = objects.get(stored.key)

@@ -21,7 +21,7 @@ from core.errors import (
 )
 from core.job import Edit, JobStatus, Quality, Task
 from storage.jobs.leases import Outcome
-from tests.unit.worker.house import House, Keeper
+from tests.unit.worker.house import House, States
 from worker.diffusion.image_state import ImageState
 from worker.diffusion.runner import Borrowed, EditInputs
 from worker.futures import resolved
@@ -416,7 +416,7 @@ def test_an_expired_job_is_expired(house):
 
 
 def test_a_loss_noticed_late_does_not_stop_the_next_claim(house):
-    """After a stall the heart hears of the loss while the hub claims the same job anew."""
+    """After a stall the heartbeat hears of the loss while the hub claims the same job anew."""
     job_id = house.submit(steps=50)
     house.take(job_id)
     house.engine.step()
@@ -430,15 +430,15 @@ def test_a_loss_noticed_late_does_not_stop_the_next_claim(house):
         stop(*args)
 
     house.engine.stop = slow_stop
-    heart = Thread(target=house.executor.lose, args=(job_id, house.get(job_id).fence))
-    heart.start()
+    heartbeat = Thread(target=house.executor.lose, args=(job_id, house.get(job_id).fence))
+    heartbeat.start()
     is_noticed.wait(60.0)
     house.engine.stop = stop
     hub = Thread(target=house.take, args=(job_id,))
     hub.start()
     hub.join(0.1)
     may_stop.set()
-    heart.join()
+    heartbeat.join()
     hub.join()
     house.settle()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
@@ -519,14 +519,14 @@ def test_images_that_are_stored_are_stored_though_their_job_is_stopped_too_late(
 
 
 def test_an_edit_whose_model_leaves_while_its_images_are_read_goes_back_uncharged():
-    keeper = Keeper()
-    house = House(states=keeper)
+    states = States()
+    house = House(states=states)
     job_id = house.submit(task=Task.EDIT, edit=EDIT)
     house.take(job_id)
     house.engine.detach("m")
     house.images.asked[0].set_result(EditInputs(template=None, mask=None, strength=1.0))
     assert gone_back(house, job_id)
-    assert keeper.told == [("lose", job_id)], "others go on from where it stood"
+    assert states.told == [("lose", job_id)], "others go on from where it stood"
 
 
 def test_a_job_whose_model_leaves_while_it_is_found_where_it_stood_goes_back_uncharged():
@@ -634,15 +634,15 @@ def test_steps_that_are_skipped_count_as_done(house):
 
 
 def test_what_is_kept_of_a_job_is_deleted_with_its_end_unless_others_have_it():
-    keeper = Keeper()
-    house = House(states=keeper)
+    states = States()
+    house = House(states=states)
     made, lost = house.submit(), house.submit()
     house.take(made)
     held = house.take(lost)
     house.executor.lose(held, house.executor.fences()[held])
     house.run()
     house.finish()
-    assert sorted(keeper.told) == sorted([("end", made), ("lose", lost)])
+    assert sorted(states.told) == sorted([("end", made), ("lose", lost)])
 
 
 def test_a_job_begins_with_what_was_found_of_it():

@@ -3,7 +3,7 @@
 import pytest
 
 from core.job import JobStatus
-from tests.unit.worker.house import House, Keeper
+from tests.unit.worker.house import House, States
 
 
 @pytest.fixture
@@ -53,15 +53,15 @@ def test_a_shutdown_keeps_what_only_waits_to_be_stored(house):
 
 @pytest.mark.parametrize("in_time", [True, False])
 def test_a_job_is_given_back_once_it_is_written_where_it_stands(in_time):
-    keeper = Keeper(in_time)
-    house = House(states=keeper)
+    states = States(in_time)
+    house = House(states=states)
     job_id, other = house.submit(), house.submit()
     house.take(job_id)
-    keeper.before = lambda: seen.append(house.get(job_id).status)
+    states.before = lambda: seen.append(house.get(job_id).status)
     seen = []
     assert house.executor.hand_over.let_go() == 1
     house.run()
     house.finish()
     assert seen == [JobStatus.RUNNING]
     assert house.get(job_id).status is house.get(other).status is JobStatus.QUEUED
-    assert keeper.told == [("settle", job_id)]
+    assert states.told == [("settle", job_id)]

@@ -15,8 +15,8 @@ class Reports:
         self.count += 1
 
 
-class Pictures:
-    """Has one picture for whoever takes it."""
+class Previews:
+    """Has one preview for whoever takes it."""
 
     def __init__(self, *documents):
         self.documents, self.wanted = list(documents), []
@@ -28,10 +28,10 @@ class Pictures:
         self.wanted += watched
 
 
-def a_heart(house, progress=dict, report=None, beat_s=3.0, pictures=None):
+def a_heartbeat(house, progress=dict, report=None, beat_s=3.0, previews=None):
     return Heartbeat(
         clock=house.clock,
-        pictures=pictures,
+        previews=previews,
         leases=house.leases,
         holder=house.executor,
         progress=progress,
@@ -45,7 +45,7 @@ def test_a_beat_keeps_the_lease():
     job_id = house.submit()
     house.take(job_id)
     house.clock.now += 8.0
-    a_heart(house).beat()
+    a_heartbeat(house).beat()
     assert house.store.records[job_id].lease_until == house.clock.now + 10.0
 
 
@@ -55,7 +55,7 @@ def test_a_beat_drops_what_belongs_to_somebody_else_by_now():
     house.take(job_id)
     house.engine.step()
     house.store.requeue(house.store.records[job_id], "reaped")
-    a_heart(house).beat()
+    a_heartbeat(house).beat()
     house.engine.step()
     assert not house.engine.running
 
@@ -73,17 +73,17 @@ def test_only_news_is_told_and_at_most_once_a_second():
     job_id = house.submit(steps=9)
     follow(house, job_id)
     house.take(job_id)
-    heart = a_heart(house, progress=house.engine.progress)
-    heart.tell_progress()
+    heartbeat = a_heartbeat(house, progress=house.engine.progress)
+    heartbeat.tell_progress()
     house.engine.step()
-    heart.tell_progress()
+    heartbeat.tell_progress()
     house.clock.now += 1.0
-    heart.tell_progress()
+    heartbeat.tell_progress()
     assert told(house, job_id) == [1]
     for _ in range(12):
         house.engine.step()
         house.clock.now += 0.25
-        heart.tell_progress()
+        heartbeat.tell_progress()
     assert told(house, job_id) == [1, 2, 6]
 
 
@@ -91,23 +91,23 @@ def test_what_nobody_follows_is_noted_with_the_lease_alone():
     house = House()
     job_id = house.submit(steps=4)
     house.take(job_id)
-    heart = a_heart(house, progress=house.engine.progress)
+    heartbeat = a_heartbeat(house, progress=house.engine.progress)
     house.engine.step()
-    heart.tell_progress()
+    heartbeat.tell_progress()
     assert house.get(job_id).progress.step == 0
-    heart.beat()
+    heartbeat.beat()
     assert house.get(job_id).progress == Progress(step=1, steps=4)
     assert not told(house, job_id)
 
 
 def test_previews_are_asked_for_where_followers_want_them():
-    house, pictures = House(), Pictures()
+    house, previews = House(), Previews()
     shown, followed, other = (house.submit(steps=4) for _ in range(3))
     follow(house, shown, previews=True), follow(house, followed)
     for job_id in (shown, followed, other):
         house.take(job_id)
-    a_heart(house, progress=house.engine.progress, pictures=pictures).tell_progress()
-    assert pictures.wanted == [shown]
+    a_heartbeat(house, progress=house.engine.progress, previews=previews).tell_progress()
+    assert previews.wanted == [shown]
 
 
 def test_a_preview_is_told_once_though_its_step_is_no_news():
@@ -115,15 +115,15 @@ def test_a_preview_is_told_once_though_its_step_is_no_news():
     job_id = house.submit(steps=4)
     follow(house, job_id, previews=True)
     house.take(job_id)
-    pictures = Pictures({}, {job_id: '{"step":1,"preview":"abcd"}'}, {})
-    heart = a_heart(house, progress=house.engine.progress, pictures=pictures)
+    previews = Previews({}, {job_id: '{"step":1,"preview":"abcd"}'}, {})
+    heartbeat = a_heartbeat(house, progress=house.engine.progress, previews=previews)
     house.engine.step()
-    heart.tell_progress()
-    heart.tell_progress()
+    heartbeat.tell_progress()
+    heartbeat.tell_progress()
     assert told(house, job_id) == [1]
     for _ in range(2):
         house.clock.now += 1.0
-        heart.tell_progress()
+        heartbeat.tell_progress()
     assert told(house, job_id) == [1, 1]
     assert house.store.previews[job_id] == {"step": 1, "preview": "abcd"}
 
@@ -139,12 +139,12 @@ def test_a_store_that_is_away_does_not_stop_the_heart():
         return []
 
     house.leases.beat = beat
-    heart = a_heart(house, report=reports, beat_s=0.01)
-    heart.start()
+    heartbeat = a_heartbeat(house, report=reports, beat_s=0.01)
+    heartbeat.start()
     until = time.monotonic() + 5.0
     while len(beats) < 4 and time.monotonic() < until:
         time.sleep(0.01)
-    heart.stop()
+    heartbeat.stop()
     assert len(beats) >= 4
     assert reports.count >= 1
 
@@ -156,10 +156,10 @@ def test_an_order_to_stop_reaches_the_engine():
     house.engine.step()
     house.store.close(house.store.records[job_id], JobStatus.CANCELED)
     house.store.stops["w1"].put(job_id)
-    heart = a_heart(house)
-    heart.start()
+    heartbeat = a_heartbeat(house)
+    heartbeat.start()
     until = time.monotonic() + 5.0
     while house.engine.running and time.monotonic() < until:
         house.engine.step()
-    heart.stop()
+    heartbeat.stop()
     assert not house.engine.running

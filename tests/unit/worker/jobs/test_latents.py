@@ -81,11 +81,11 @@ def wait_until(is_so):
 
 def test_latents_are_stored_and_then_announced(lenders):
     store = Store()
-    keeper = lending(store, lenders)
-    keeper.start()
-    keeper.offer(a_job(), made(TWO))
+    writer = lending(store, lenders)
+    writer.start()
+    writer.offer(a_job(), made(TWO))
     wait_until(lambda: lenders)
-    keeper.close()
+    writer.close()
     assert store.objects == {latents_key("t", "j1", 5): b"five", latents_key("t", "j1", 10): b"ten"}
     [lender] = lenders
     assert (lender.id, lender.tenant, lender.skips, lender.num_bytes) == ("j1", "t", (5, 10), 7)
@@ -94,10 +94,10 @@ def test_latents_are_stored_and_then_announced(lenders):
 
 
 def test_a_job_that_leaves_nothing_is_not_announced(lenders):
-    keeper = lending(Store(), lenders)
-    keeper.start()
-    keeper.offer(a_job(), made({}))
-    keeper.close()
+    writer = lending(Store(), lenders)
+    writer.start()
+    writer.offer(a_job(), made({}))
+    writer.close()
     assert lenders == []
 
 
@@ -108,12 +108,12 @@ def test_a_job_that_leaves_nothing_is_not_announced(lenders):
 )
 def test_latents_that_are_of_no_use_are_counted_and_taken_back(lenders, refused, deleted, outcome):
     store, before = Store(refused=refused), counted(outcome)
-    keeper = lending(store, lenders, deleted)
-    keeper.start()
-    keeper.offer(a_job(), made(TWO))
-    keeper.offer(a_job("j2"), made(TWO))
+    writer = lending(store, lenders, deleted)
+    writer.start()
+    writer.offer(a_job(), made(TWO))
+    writer.offer(a_job("j2"), made(TWO))
     wait_until(lambda: lenders)
-    keeper.close()
+    writer.close()
     assert [lender.id for lender in lenders] == ["j2"]
     assert store.deleted == [latents_key("t", "j1", 5), latents_key("t", "j1", 10)]
     assert counted(outcome) == before + 1
@@ -122,13 +122,13 @@ def test_latents_that_are_of_no_use_are_counted_and_taken_back(lenders, refused,
 def test_what_comes_while_the_store_is_slow_is_dropped(lenders):
     store, before = Store(), counted("dropped")
     store.is_open.clear()
-    keeper = lending(store, lenders)
-    keeper.start()
-    keeper.offer(a_job("first"), made(TWO))
+    writer = lending(store, lenders)
+    writer.start()
+    writer.offer(a_job("first"), made(TWO))
     assert store.is_asked.wait(60.0)
     for number in range(MAX_WAITING + 3):
-        keeper.offer(a_job(f"j{number}"), made(TWO))
+        writer.offer(a_job(f"j{number}"), made(TWO))
     assert counted("dropped") == before + 3
     store.is_open.set()
-    keeper.close()
+    writer.close()
     assert len(lenders) <= 1 + MAX_WAITING

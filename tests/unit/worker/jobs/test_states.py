@@ -15,7 +15,7 @@ from tests.unit.worker.fake import FakeRunner
 from worker.diffusion.image_state import read_state
 from worker.engine.slot import Slot, Ticket
 from worker.futures import resolved
-from worker.jobs.states import StateKeeper
+from worker.jobs.states import StateWriter
 
 STEP_S = 1e6
 
@@ -62,11 +62,11 @@ def store():
 
 
 @pytest.fixture
-def keeper(store):
-    keeper = StateKeeper(store=store, identify=lambda job: job.id, every=4)
-    yield keeper
+def writer(store):
+    writer = StateWriter(store=store, identify=lambda job: job.id, every=4)
+    yield writer
     store.is_open.set()
-    keeper.close()
+    writer.close()
 
 
 def a_slot(runner, name="j1", index=0, **changes):
@@ -75,12 +75,12 @@ def a_slot(runner, name="j1", index=0, **changes):
     return Slot(ticket=ticket, index=index, sample=runner.open(job.request, index))
 
 
-def step(keeper, *slots, times=1, step_s=STEP_S):
+def step(writer, *slots, times=1, step_s=STEP_S):
     for _ in range(times):
         for slot in slots:
             slot.note_step()
             slot.sample.value = float(slot.step)
-        keeper.note(slots, step_s)
+        writer.note(slots, step_s)
 
 
 def until(is_so):
@@ -101,162 +101,162 @@ def steps_in(store):
     return found
 
 
-def test_an_image_is_kept_every_few_steps_and_the_newest_takes_the_place_of_the_last(keeper, store):
-    keeper.start()
+def test_an_image_is_kept_every_few_steps_and_the_newest_takes_the_place_of_the_last(writer, store):
+    writer.start()
     slot = a_slot(Runner())
     for expected in (4, 8, 12):
-        step(keeper, slot, times=4)
+        step(writer, slot, times=4)
         until(lambda expected=expected: steps_in(store) == {0: expected})
     assert list(store.objects) == ["states/t/j1/7/0.state"]
 
 
-def test_each_image_of_a_job_has_a_state_of_its_own(keeper, store):
-    keeper.start()
+def test_each_image_of_a_job_has_a_state_of_its_own(writer, store):
+    writer.start()
     runner = Runner()
-    step(keeper, a_slot(runner), a_slot(runner, index=1), times=4)
+    step(writer, a_slot(runner), a_slot(runner, index=1), times=4)
     until(lambda: steps_in(store) == {0: 4, 1: 4})
 
 
-def test_what_cannot_be_gone_on_from_is_kept_a_step_later(keeper, store):
-    keeper.start()
+def test_what_cannot_be_gone_on_from_is_kept_a_step_later(writer, store):
+    writer.start()
     runner = Runner()
     slot = a_slot(runner)
     runner.can = False
-    step(keeper, slot, times=5)
+    step(writer, slot, times=5)
     assert runner.copied == 2
     runner.can = True
-    step(keeper, slot)
+    step(writer, slot)
     until(lambda: steps_in(store) == {0: 6})
 
 
-def test_a_finished_image_is_not_kept(keeper):
+def test_a_finished_image_is_not_kept(writer):
     runner = Runner()
     slot = a_slot(runner)
     slot.step = slot.sample.num_steps - 1
-    step(keeper, slot)
+    step(writer, slot)
     assert runner.copied == 0
 
 
 def test_where_copies_are_dear_for_a_step_they_are_fewer():
     runner = Runner()
-    keeper = StateKeeper(store=Store(), identify=str, every=1)
+    writer = StateWriter(store=Store(), identify=str, every=1)
     copy = runner.state_of
     runner.state_of = lambda sample: (time.sleep(0.002), copy(sample))[1]
     slot = a_slot(runner)
     slot.sample.num_steps = 1000
-    step(keeper, slot, times=60, step_s=0.02)  # a tenth of a step at least: one copy in ten
+    step(writer, slot, times=60, step_s=0.02)  # a tenth of a step at least: one copy in ten
     assert 3 < runner.copied <= 3 + 6  # the first are measured
 
 
-def test_a_copy_that_takes_long_once_makes_no_later_one_rarer(keeper):
+def test_a_copy_that_takes_long_once_makes_no_later_one_rarer(writer):
     runner, copy = Runner(), Runner.state_of
     delays = iter([0.1])
     runner.state_of = lambda sample: (time.sleep(next(delays, 0.0)), copy(runner, sample))[1]
     slot = a_slot(runner)
-    step(keeper, slot, times=16, step_s=1.0)
+    step(writer, slot, times=16, step_s=1.0)
     assert runner.copied == 4
 
 
 def test_switched_off_it_keeps_nothing_and_waits_for_nothing(store):
     runner = Runner()
-    keeper = StateKeeper(store=store, identify=str, every=0)
-    step(keeper, a_slot(runner), times=9)
-    assert runner.copied == 0 and not keeper.is_on
-    assert keeper.settle({"j1"}, 0.0)
+    writer = StateWriter(store=store, identify=str, every=0)
+    step(writer, a_slot(runner), times=9)
+    assert runner.copied == 0 and not writer.is_on
+    assert writer.settle({"j1"}, 0.0)
 
 
-def test_a_slow_store_gets_the_newest_state_and_holds_nobody_up(keeper, store):
-    keeper.start()
+def test_a_slow_store_gets_the_newest_state_and_holds_nobody_up(writer, store):
+    writer.start()
     store.is_open.clear()
     slot = a_slot(Runner())
-    step(keeper, slot, times=4)
+    step(writer, slot, times=4)
     until(lambda: store.calls)
-    step(keeper, slot, times=12)
-    assert len(keeper._waiting) == 1
+    step(writer, slot, times=12)
+    assert len(writer._waiting) == 1
     store.is_open.set()
     until(lambda: steps_in(store) == {0: 16})
     assert len(store.calls) == 2
 
 
-def test_a_store_that_fails_costs_that_state_alone(keeper, store):
-    keeper.start()
+def test_a_store_that_fails_costs_that_state_alone(writer, store):
+    writer.start()
     store.error = ObjectsUnavailable("the disk is full")
     slot = a_slot(Runner())
-    step(keeper, slot, times=4)
+    step(writer, slot, times=4)
     until(lambda: store.calls)
     store.error = None
-    step(keeper, slot, times=4)
+    step(writer, slot, times=4)
     until(lambda: steps_in(store) == {0: 8})
 
 
-def test_what_was_kept_of_a_job_goes_with_its_end_and_what_others_left_of_it(keeper, store):
-    keeper.start()
+def test_what_was_kept_of_a_job_goes_with_its_end_and_what_others_left_of_it(writer, store):
+    writer.start()
     store.objects["states/t/j1/5/0.state"] = b""
-    keeper.know("j1", ["states/t/j1/5/0.state"])
+    writer.know("j1", ["states/t/j1/5/0.state"])
     runner = Runner()
-    step(keeper, a_slot(runner), times=4)
-    step(keeper, a_slot(runner, "j2"), times=4)
+    step(writer, a_slot(runner), times=4)
+    step(writer, a_slot(runner, "j2"), times=4)
     until(lambda: len(store.objects) == 3)
-    keeper.end("j1")
+    writer.end("j1")
     until(lambda: list(store.objects) == ["states/t/j2/7/0.state"])
-    keeper.end("unknown")
+    writer.end("unknown")
 
 
-def test_a_state_that_is_on_its_way_when_its_job_ends_goes_too(keeper, store):
-    keeper.start()
+def test_a_state_that_is_on_its_way_when_its_job_ends_goes_too(writer, store):
+    writer.start()
     store.is_open.clear()
-    step(keeper, a_slot(Runner()), times=4)
+    step(writer, a_slot(Runner()), times=4)
     until(lambda: store.calls)
-    keeper.end("j1")
+    writer.end("j1")
     store.is_open.set()
-    until(lambda: store.calls and not keeper._over and not store.objects)
+    until(lambda: store.calls and not writer._over and not store.objects)
 
 
-def test_a_job_that_others_have_is_left_to_them(keeper, store):
-    keeper.start()
-    step(keeper, a_slot(Runner()), times=4)
+def test_a_job_that_others_have_is_left_to_them(writer, store):
+    writer.start()
+    step(writer, a_slot(Runner()), times=4)
     until(lambda: store.objects)
-    keeper.lose("j1")
-    keeper.end("j1")
-    assert keeper._over == []
+    writer.lose("j1")
+    writer.end("j1")
+    assert writer._over == []
     assert store.objects
 
 
-def test_a_job_that_is_handed_over_is_written_where_it_stands(keeper, store):
-    keeper.start()
+def test_a_job_that_is_handed_over_is_written_where_it_stands(writer, store):
+    writer.start()
     slot = a_slot(Runner())
-    step(keeper, slot, times=6)
-    keeper.hand_over(slot.ticket, [slot])
-    assert keeper.settle({"j1"}, 5.0)
+    step(writer, slot, times=6)
+    writer.hand_over(slot.ticket, [slot])
+    assert writer.settle({"j1"}, 5.0)
     assert steps_in(store) == {0: 6}
 
 
-def test_a_hand_over_waits_for_the_engine_and_the_store_but_not_for_long(keeper, store):
-    keeper.start()
+def test_a_hand_over_waits_for_the_engine_and_the_store_but_not_for_long(writer, store):
+    writer.start()
     slot = a_slot(Runner())
-    step(keeper, slot, times=4)
+    step(writer, slot, times=4)
     until(lambda: store.objects)
-    assert not keeper.settle({"j1"}, 0.01)  # it is in the engine
+    assert not writer.settle({"j1"}, 0.01)  # it is in the engine
     store.is_open.clear()
-    step(keeper, slot)
-    keeper.hand_over(slot.ticket, [slot])
-    assert not keeper.settle({"j1"}, 0.01)  # it is being written
+    step(writer, slot)
+    writer.hand_over(slot.ticket, [slot])
+    assert not writer.settle({"j1"}, 0.01)  # it is being written
 
 
-def test_an_image_without_a_step_beyond_the_last_state_is_not_copied_again(keeper):
+def test_an_image_without_a_step_beyond_the_last_state_is_not_copied_again(writer):
     runner = Runner()
     slot = a_slot(runner)
-    keeper.hand_over(slot.ticket, [slot])
-    step(keeper, slot, times=4)
-    keeper.hand_over(slot.ticket, [slot])
+    writer.hand_over(slot.ticket, [slot])
+    step(writer, slot, times=4)
+    writer.hand_over(slot.ticket, [slot])
     assert runner.copied == 1
 
 
-def test_a_copy_that_fails_costs_no_step(keeper):
+def test_a_copy_that_fails_costs_no_step(writer):
     def fail(sample):
         raise RuntimeError("the device is lost")
 
     slot = a_slot(Runner())
     slot.ticket.runner = SimpleNamespace(state_of=fail)
-    step(keeper, slot, times=4)
-    assert keeper._waiting == {}
+    step(writer, slot, times=4)
+    assert writer._waiting == {}

@@ -56,14 +56,14 @@ def test_encoders_are_left_to_the_host_where_the_device_is_short(memory_gib, can
 def test_so_many_images_share_a_step_as_memory_has_room_for(size, memory_gib, images):
     """Beside the weights of everything held, and the decoding of another image."""
     need = Need(weights_gib=2.0, work_gib=2.0, step_gib=1.0, most_gib=4.0)
-    needs = needs_of(m=need, other=Need(weights_gib=1.0))
+    needs = needs_of(memory_gib, m=need, other=Need(weights_gib=1.0))
     for model in (MODEL, OTHER):
         needs.of(model)
-    assert needs.images(MODEL, size**2, ["other"], memory_gib) == images
+    assert needs.images(MODEL, size**2, ["other"]) == images
 
 
 def test_where_nobody_knows_memory_limits_nothing():
-    assert needs_of().images(MODEL, 512**2, [], 1.0) == MANY
+    assert needs_of(1.0).images(MODEL, 512**2, []) == MANY
 
 
 def test_a_model_under_the_same_name_is_looked_into_anew():

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from cli.commands.operated.evacuation import change, evacuate_cell
+from cli.commands.operated.evacuation import change, check, evacuate_cell
 from core.errors import ConfigurationError
 from core.settings import Settings
+from router.cells import parse_cells
 
 CELLS = {"eu": {"url": "http://eu:8000", "weight": 2.0}, "us": {"url": "http://us:8000"}}
 
@@ -59,6 +60,22 @@ def test_what_are_no_two_cells_is_refused_before_anything_is_done(file, leaving,
     with pytest.raises(ConfigurationError, match=fault):
         asyncio.run(evacuate_cell(leaving, heir, file, lambda _: None))
     assert file.read_text() == before
+
+
+@pytest.mark.parametrize("changed", [{}, {"s3_endpoint": "S3.EU:9000"}, {"data_dir": "/other"}])
+def test_two_cells_with_one_bucket_are_refused(file, changed):
+    s3 = {"object_backend": "s3", "s3_endpoint": "s3.eu:9000", "s3_bucket": "atelier"}
+    leaving = Settings(cell="us", redis_url="redis://a", **s3)
+    with pytest.raises(ConfigurationError, match=r"_S3_BUCKET: atelier at s3\.eu:9000 is both"):
+        asyncio.run(evacuate_cell(leaving, Settings(cell="eu", **(s3 | changed)), file, print))
+    assert json.loads(file.read_text()) == CELLS
+
+
+@pytest.mark.parametrize("changed", [{"s3_bucket": "eu"}, {"s3_endpoint": "s3.us:9000"}])
+def test_two_buckets_are_two_places(file, changed):
+    s3 = {"object_backend": "s3", "s3_endpoint": "s3.eu:9000", "s3_bucket": "atelier"}
+    leaving = Settings(cell="us", redis_url="redis://a", **s3)
+    check(leaving, Settings(cell="eu", **(s3 | changed)), parse_cells(file.read_bytes()))
 
 
 def test_a_cell_that_has_an_heir_is_handed_over_to_no_other(file):

@@ -84,10 +84,12 @@ def test_the_hit_rate_is_that_of_the_ideal_lru(seed):
 
 def test_what_fits_is_loaded_before_anybody_asks():
     loader = Loader()
-    residents = ModelCache(loader, room=3)
+    residents = ModelCache(loader, room=3, patience_s=0.01)
     residents.preload({"a": 1, "large": 3, "broken": 1, "b": 1})
     take_and_release(residents, "a", "b")
-    assert loader.loaded == ["a", "b"] and residents.num_users == 0
+    assert loader.loaded == ["a", "b"]
+    residents.expect("large", 3)
+    assert residents.names == (), "neither is in use"
 
 
 def test_the_least_popular_one_leaves():
@@ -187,14 +189,17 @@ def test_two_that_want_the_same_one_load_it_once():
         may_end.wait(60)
         return Net(name)
 
-    residents = ModelCache(load, room=1)
+    residents = ModelCache(load, room=1, patience_s=0.01)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(residents.take, "a")
         began.wait(60)
         second = threads.submit(residents.take, "a")
         may_end.set()
         assert first.result(60) is second.result(60)
-    assert loaded == ["a"] and residents.num_users == 2
+    assert loaded == ["a"]
+    residents.release("a")
+    with pytest.raises(EngineError, match="no room"):
+        residents.expect("b", 1)  # one of them uses it still
 
 
 def test_one_that_cannot_be_loaded_is_tried_again():

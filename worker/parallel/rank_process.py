@@ -35,7 +35,7 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Second:
+class RankSpec:
     """What a second rank is to hold."""
 
     load: Callable[..., Any]  #: reads a model folder for a device; importable by its name
@@ -56,29 +56,30 @@ class Computes(Protocol):
     def compute(
         self, latents: Tensor, times: Sequence[float], packed: Packed, context: ForwardContext
     ) -> Tensor: ...
+    def trim(self) -> None: ...
 
 
-def serve(pipe: Connection, second: Second, meeting: Path) -> None:
+def serve(pipe: Connection, spec: RankSpec, meeting: Path) -> None:
     """Be the second rank, in a process of its own, until the first one is gone."""
     follow_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # for a parent that ends without closing it
-    use_host(second.threads)
-    runner: Any = second.load(
-        second.folder,
-        second.model,
-        device=second.device,
-        dtype=second.dtype,
+    use_host(spec.threads)
+    runner: Any = spec.load(
+        spec.folder,
+        spec.model,
+        device=spec.device,
+        dtype=spec.dtype,
         only_predicts=True,
     )
     pipe.send("ready")
     try:
-        link = Link.open(pipe, meeting, 1, parse_device(second.device))
-        SecondRank(runner, link).run()
+        link = Link.open(pipe, meeting, 1, parse_device(spec.device))
+        RankProcess(runner, link).run()
     except LinkLost:
         os._exit(0)  # nothing is left to put away, and torch takes seconds to
 
 
-class SecondRank:
+class RankProcess:
     """One model that predicts for another process."""
 
     def __init__(self, runner: Computes, link: Link) -> None:

@@ -1,0 +1,1 @@
+import{a as e,h as t}from"./index-Id_iP1jl.js";function n({icon:n,title:r,children:i}){return t(`div`,{class:`empty`,children:[t(e,{of:n}),t(`h3`,{children:r}),i&&t(`p`,{class:`quiet`,children:i})]})}export{n as t};
