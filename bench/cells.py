@@ -27,9 +27,9 @@ from loadgen.workload import Workload
 from scheduler.allocation.allocate import allocate
 from scheduler.planning.decide import decide
 from scheduler.planning.snapshot import Snapshot
+from simulator.cell_routing import CellWorld, route
 from simulator.inputs import EXAMPLE, EXAMPLE_PROMPTS, read_devices
 from simulator.outcome import PolicyOutcome
-from simulator.routed import CellWorld, route
 from simulator.run import simulate
 from simulator.world import Outage, World
 

@@ -85,7 +85,7 @@ class Live:
         self.story = Story(last=first)
         self.service = Service(profile, first)
         self._scores, self._board = MemoryScores(), MemoryClassifiers()
-        self._vigil = DriftMonitor(
+        self._drift_monitor = DriftMonitor(
             first,
             DriftDetector(),
             scores=self._scores,
@@ -100,19 +100,19 @@ class Live:
             self._board,
             self._scores,
             lead=MemoryLeadership(MemoryStore(), "retrain", "bench", 3600.0),
-            school=lambda: TrainingData(encoder, files, shipped),
+            data=lambda: TrainingData(encoder, files, shipped),
         )
 
     async def serve(self, images: Images, *, is_shifted: bool) -> None:
         """Serve prompts in turn; the scheduler looks at the scores every now and then."""
-        await self._vigil.round()
+        await self._drift_monitor.round()
         for number, score in enumerate(self.service.serve(images), 1):
             await self._scores.add([score])
             if number % LOOK == 0:
                 await self._look(number if is_shifted else None)
 
     async def _look(self, since_shift: int | None) -> None:
-        await self._vigil.round()
+        await self._drift_monitor.round()
         cause = await self._board.wanted()
         if cause is None:
             return
@@ -124,7 +124,7 @@ class Live:
         await self._retraining.run()
         self.story.retrain_s.append(time.process_time() - began)
         self.story.retrainings += 1
-        await self._vigil.round()
+        await self._drift_monitor.round()
 
     def _adopt(self, classifier: TrainedClassifier) -> None:
         self.service.adopt(classifier)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from random import Random
@@ -36,7 +37,7 @@ from bench.parts.report import (
 from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
 from cli.stack.ports import free_port
 from core.boards.cost import Cost
-from core.boards.fleet import QueueDepth, Worker
+from core.boards.fleet import FleetChange, QueueDepth, Worker
 from core.boards.image_work import ImageWork
 from core.boards.plan import PasmRow
 from core.errors import StoreUnavailable
@@ -97,7 +98,8 @@ def late() -> Subject:
     assignments = {worker.name: worker.models[0] for worker in fleet}
     costs = {"cpu": dict.fromkeys(NAMES, known)}
     placer.follow(replace(NO_PLAN, version=1, assignments=assignments, resident=NAMES, costs=costs))
-    return placer, [replace(QUERY, slo_s=9.0)], lambda now: overflow.see(fleet, depths, now)
+    overflow.backlog.hear(FleetChange(workers=fleet), 0.0)
+    return placer, [replace(QUERY, slo_s=9.0)], partial(overflow.backlog.measure, depths)
 
 
 def edits() -> Subject:
@@ -110,7 +112,12 @@ def edits() -> Subject:
     assignments = {f"w{number}@host": "base" for number in range(WORKERS)}
     placer.follow(replace(NO_PLAN, version=1, assignments=assignments))
     asked = [replace(QUERY, models=("base",), works=(_work(rng, str(i)),)) for i in range(1000)]
-    return placer, asked, lambda now: batches.see([replace(w, beat_at=now) for w in workers], now)
+
+    def hear(now: float) -> None:
+        reports = [replace(worker, beat_at=now) for worker in workers]
+        batches.hear(FleetChange(workers=reports), now)
+
+    return placer, asked, hear
 
 
 def _work(rng: Random, job: str) -> ImageWork:

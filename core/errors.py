@@ -281,7 +281,7 @@ class BadWeights(EngineError):
 
 
 class ControlUnavailable(EngineError):
-    """No ControlNet worker has taken a job in time."""
+    """No ControlNet worker has taken a job in time, or each that did was lost."""
 
     type = "control_unavailable"
 

@@ -99,7 +99,7 @@ async def find_capacity(
             seed, length_s = spec.seed + number, promise.warm_up_s + length * spec.duration_s
             drawn = spec.drawn(prompts, rate, length_s, seed)
             drawn = replace(drawn, at_s=exactly(drawn.at_s, rate, length_s))
-            return list(dress(drawn.requests(seed=seed * 1_000_003), inventory, seed=seed))
+            return list(dress(drawn.requests(seed=seed * 1_000_003 % 2**62), inventory, seed=seed))
 
         slo_s = promise.slo_s or SLO * await _alone(http, follower, target, asks(1.0, 10**6))
         search = CapacitySearch(spec.rate, max_late=promise.max_late)

@@ -19,7 +19,12 @@ _OPENAI_TOO: Final = re.compile(r"/v1/models(/[^/]*)?")
 def problem(path: str, status: int, kind: str, title: str, detail: str) -> web.Response:
     """Say what is wrong, as clients of this path read it."""
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
-    error = {"message": f"{title}: {detail}", "type": "server_error", "code": kind}
+    error = {
+        "message": f"{title}: {detail}",
+        "type": _type_of(status),
+        "param": None,
+        "code": kind.replace("-", "_"),
+    }
     if path.startswith(_OPENAI):
         return web.json_response({"error": error}, status=status, headers=headers)
     said = {
@@ -42,3 +47,10 @@ def problem(path: str, status: int, kind: str, title: str, detail: str) -> web.R
 def refusal(path: str, error: RequestRejected) -> web.Response:
     """Say why a body is not taken."""
     return problem(path, error.status, _KINDS[error.status], error.title, str(error))
+
+
+def _type_of(status: int) -> str:
+    """Name whose fault it is, as `api/views/openai_error.py` does."""
+    if status == 429:
+        return "rate_limit_error"
+    return "server_error" if status >= 500 else "invalid_request_error"

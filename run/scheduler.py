@@ -182,7 +182,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     loop = build_loop(settings, redis, fleet, placer, profile, metrics, lending)
 
-    vigil = open_drift_monitor(
+    drift_monitor = open_drift_monitor(
         settings, redis, metrics, in_force=in_force, encoder=encoder, profile=measured, loop=loop
     )
 
@@ -190,7 +190,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with suppress(Unavailable):  # who asks first is placed by the plan that was left
             await loop.follow_board()
-        parts = [part for part in (loop, lending, reports, vigil) if part is not None]
+        parts = [part for part in (loop, lending, reports, drift_monitor) if part is not None]
         tasks = [asyncio.create_task(part.run()) for part in parts]
         tasks.append(asyncio.create_task(_prepare(settings.policy)))
         if isinstance(measured.models, Catalogue):

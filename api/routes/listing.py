@@ -13,7 +13,7 @@ from api.services.kept import Deletion, PageCursor, PageSize
 from api.services.requests import caller_of
 from api.services.services import Services
 from api.services.tenants.operators import NamedTenant, note, subject_of
-from api.views.openapi import NOT_FOUND
+from api.views.openapi import DELETE_PROBLEMS
 from api.views.responses import JobPage
 from core.errors import Conflict, NotFound, Unavailable
 from core.job import JobStatus
@@ -68,14 +68,14 @@ async def list_jobs(
 @router.delete(
     "/v1/jobs/{job_id}",
     response_model=Deletion,
-    responses=NOT_FOUND,
+    responses=DELETE_PROBLEMS,
     summary="Delete a job and its images",
 )
 async def remove(request: Request, job_id: str, tenant: NamedTenant = None) -> Response:
     """Delete a job with its images and inputs; one that has not ended is stopped first.
 
     URLs of its images end to work at once. Its objects go first: what fails between is found again
-    by whoever tries again.
+    by whoever tries again. One that is tried again meanwhile, each time, is answered 409.
     """
     services, tenant, holder = subject_of(request, tenant)
     keys = await _forget(services, job_id, tenant)

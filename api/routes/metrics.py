@@ -116,8 +116,8 @@ def _gauged(
     yield _family(metrics.requests_running, running)
     yield _family(metrics.requests_waiting, [((d.queue,), float(d.waiting)) for d in depths])
     yield _family(metrics.oldest_waiting, [((d.queue,), d.oldest_s) for d in depths])
-    if plan is not None:
-        yield _family(metrics.saturation, [((), plan.saturation)])
+    saturation = [] if plan is None else [((), plan.saturation)]
+    yield _family(metrics.saturation, saturation)
 
 
 def _rows(stats: Mapping[str, int], prefix: str, labels: int) -> list[Row]:

@@ -24,6 +24,10 @@ PROBLEMS: Responses = {
     }.items()
 }
 NOT_FOUND: Responses = {404: {"model": Problem, "description": "No such job, or another tenant's"}}
+DELETE_PROBLEMS: Responses = {
+    **NOT_FOUND,
+    409: {"model": Problem, "description": "The job is tried again while it is deleted"},
+}
 RETRY_PROBLEMS: Responses = {
     **NOT_FOUND,
     409: {"model": Problem, "description": "The job is not buried, or its deadline has passed"},

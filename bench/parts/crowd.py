@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.parts.simulated_workers import REPORT_S, Asked, Drop, Workshop
 from core.boards.cost import Cost
-from core.boards.fleet import QueueDepth, Worker
+from core.boards.fleet import FleetChange, QueueDepth, Worker
 from core.boards.plan import Plan
 from core.model import Model
 from core.placement import PlacementQuery, queue_of
@@ -78,7 +78,8 @@ class Crowd(Workshop):
             for i, worker in enumerate(self._workers)
         ]
         queue, waiting = queue_of(self._model.name), len(self._queue)
-        self._backlog.see(workers, [QueueDepth(queue=queue, waiting=waiting, oldest_s=0.0)], now)
+        self._backlog.hear(FleetChange(workers=workers), now)
+        self._backlog.measure([QueueDepth(queue=queue, waiting=waiting, oldest_s=0.0)], now)
 
     def _come(self, client: Client, now: float) -> None:
         queue, work = queue_of(self._model.name), Work(steps=client.steps)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from core.boards.fleet import Worker
+from core.boards.fleet import FleetChange, Worker
 from core.boards.image_work import ImageWork
 from core.placement import Placement, own_queue_of, queue_of
 from core.settings import Settings
@@ -144,7 +144,7 @@ class Engine:
         self.batch = []
 
     def report(self, beat_at: float) -> Worker:
-        """Say what it has to do, as a worker's heart does."""
+        """Say what it has to do, as a worker's heartbeat does."""
         begun = [
             replace(job.work, steps=job.left, rows=job.rows, masked=self._share(job), recording="")
             for job in self.running
@@ -229,7 +229,7 @@ class Fleet:
 
     def _exchange(self, now: float) -> None:
         """Read the last reports, and make the next ones: the scheduler is always behind."""
-        self._batches.see(self._reports, now)
+        self._batches.hear(FleetChange(workers=self._reports), now)
         self._reports = [engine.report(now) for engine in self._engines.values()]
 
     def _send(self, job: Job) -> None:

@@ -13,8 +13,8 @@ from core.boards.cost import Cost
 from core.model import Model
 from core.placement import PlacementQuery, queue_of
 from scheduler.placement.step_cost import StepCosts
-from scheduler.routing.holders import StationWorker
-from scheduler.routing.stations import Station, Work, join
+from scheduler.routing.holders import Kind, StationWorker
+from scheduler.routing.stations import Station, Work, station_of_kinds
 from simulator.fleet.job import SimulatedJob
 from simulator.fleet.queues import VariantQueues
 from simulator.fleet.step_times import StepTimes
@@ -106,8 +106,9 @@ class Workshop:
 
     def station(self) -> Station:
         """See the workers as whoever predicts does."""
-        servers = [StationWorker(cost=self._cost, slots=self._slots) for _ in self._workers]
-        return join(servers, present=self._present, mean_steps=self._mean_steps)
+        kind = Kind(self._cost)
+        kind.add(StationWorker(cost=self._cost, slots=self._slots), len(self._workers))
+        return station_of_kinds([kind], present=self._present, mean_steps=self._mean_steps)
 
     def _at(self, when: float, act: Callable[[float], None]) -> None:
         self._timeline.at(when, act)

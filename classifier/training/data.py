@@ -26,7 +26,7 @@ class TrainingData:
         self._files = files
         self._shipped = shipped
 
-    def teach(
+    def retrain(
         self, versions: Sequence[ClassifierVersion], scores: Sequence[Score]
     ) -> tuple[RetrainResult, str | None]:
         """Retrain; also name the classifier to put in force, its files stored, if one is better.

@@ -96,6 +96,7 @@ class Stack:
             "ATELIER_MODELS_DIR": str(models_dir(given)),
             "ATELIER_CONTROLNETS_DIR": str(controlnets_dir(given)),
             "ATELIER_IP_ADAPTERS_DIR": str(given.ip_adapters_dir.resolve()),
+            **self._classifier_dir,
             "ATELIER_REDIS_URL": self.store_url,
             "ATELIER_ARCHIVE_URL": self.archive_url,
             "ATELIER_OPERATOR_KEYS": json.dumps(self._operator_keys),
@@ -110,6 +111,12 @@ class Stack:
             "PYTHONUNBUFFERED": "1",
             "HF_HUB_OFFLINE": "1",
         }
+
+    @property
+    def _classifier_dir(self) -> dict[str, str]:
+        """Name the classifier of the operator, from where the command was typed."""
+        given = self.settings.classifier_dir
+        return {} if given is None else {"ATELIER_CLASSIFIER_DIR": str(given.resolve())}
 
     @property
     def public_url(self) -> str:

@@ -26,15 +26,6 @@ class RateCurve:
         mean = self.expected[-1] / self.at_s[-1]
         return replace(self, per_s=self.per_s * (rate / mean))
 
-    def rate_at(self, seconds: Seconds) -> Seconds:
-        """Tell the rate at some moments; where it jumps, the one after."""
-        left = np.clip(np.searchsorted(self.at_s, seconds, side="right") - 1, 0, None)
-        right = np.minimum(left + 1, len(self.at_s) - 1)
-        width = self.at_s[right] - self.at_s[left]
-        part = np.divide(seconds - self.at_s[left], width, out=np.zeros(len(left)), where=width > 0)
-        low, high = self.per_s[left], self.per_s[right]
-        return np.asarray(low + (high - low) * part, np.float64)
-
 
 def along(curve: RateCurve, *, cv: float = 1.0, seed: int) -> Seconds:
     """Draw arrivals whose rate is the curve's: a renewal process in stretched time.

@@ -90,7 +90,7 @@ class QueuePromises:
 
     def promise(self, key: str, images: float, in_s: float, now: float) -> None:
         """Note that somebody was told to come again in so many seconds."""
-        if not key or self._count_open() >= MOST:
+        if not key or len(self._expiring) >= MOST:
             return
         kept_s = in_s + max(GRACE_S, GRACE * in_s)
         new = Promise(due_at=now + in_s, expires_at=now + kept_s, images=images)
@@ -123,9 +123,6 @@ class QueuePromises:
             del self._open[key]
         self._images -= promise.images
         self._share += WEIGHT * (was_kept - self._share)
-
-    def _count_open(self) -> int:
-        return len(self._expiring)
 
 
 class AdmissionControl:

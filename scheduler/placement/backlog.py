@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from core.boards.fleet import FleetChange, QueueDepth, Worker
+from core.boards.fleet import FleetChange, QueueDepth
 from core.boards.plan import Plan, Usual
 from core.levels.level import Level
 from core.model import Model
@@ -68,11 +68,6 @@ class Line:
     def is_empty(self) -> bool:
         """Whether it says no more than one of which nothing is known."""
         return not (self._waiting or self._coming or self._sent or self._told)
-
-    @property
-    def jobs(self) -> int:
-        """Count the jobs that wait, as last reported."""
-        return self._waiting
 
     def measure(self, depth: QueueDepth | None) -> None:
         """Take in what is reported; None: nothing is."""
@@ -173,11 +168,6 @@ class Backlog:
         self.usual: dict[str, Usual] = {}  #: model -> what its jobs are like
         self._works: dict[tuple[str, int, float, int], Work] = {}
 
-    def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
-        """Take in the reports of all workers, and of the queues."""
-        self._stations.see(workers)
-        self.measure(depths, now)
-
     def hear(self, change: FleetChange, now: float) -> None:
         """Take in what changed of the workers."""
         self._stations.hear(change)
@@ -234,18 +224,6 @@ class Backlog:
         line = self._lines[queue]
         return line.ahead(tenant, self._images(line.model), is_batch=is_batch)
 
-    def jobs(self, queue: str) -> int:
-        """Count the jobs that wait on a queue, as last reported."""
-        return self._lines[queue].jobs
-
-    def room(self, queue: str, most: int, tenant: str = "") -> float:
-        """Count the images of a tenant that may come before a queue takes no more of its jobs.
-
-        That is so where as many jobs wait as may, of which it has its share.
-        """
-        line = self._lines[queue]
-        return line.room(most, tenant, self._images(line.model))
-
     def work_of(self, level: Level, query: PlacementQuery) -> Work:
         """Count the steps that a job has before it at a level."""
         steps = query.steps or self._models[level.model].default_steps
@@ -264,7 +242,7 @@ class Backlog:
         station = self.station(queue, plan)
         if station is None or not station.is_known or query.slo_s is None:
             return None
-        line = self._lines[queue]
+        line = self._lines[queue]  # as in `ahead`, without the call: each level of a job comes here
         images = self._images(line.model)
         ahead = line.ahead(query.tenant or "", images, is_batch=query.is_batch)
         return station.late_s(self.work_of(level, query), ahead, query.slo_s)

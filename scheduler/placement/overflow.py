@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from core.application import Application
-from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.levels.level import Level, exact_level
 from core.placement import Placement, PlacementQuery
@@ -45,10 +44,6 @@ class Overflow:
         #: that plan, `profile` then, and what it says of prompts where that plan is in force
         self._known: tuple[Plan, Profile, Profile] | None = None
         self._ways: dict[tuple[tuple[str, ...], str, bool], Sequence[Level]] = {}
-
-    def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
-        """Take in the reports of all workers, and of the queues."""
-        self.backlog.see(workers, depths, now)
 
     def relieve(
         self,

@@ -142,11 +142,6 @@ class Batches:
         self._having: dict[tuple[Tier, str], Rotation] = {}  #: by recording
         self._makers: dict[str, str] = {}  #: job -> the worker that is known to have it
 
-    def see(self, workers: Iterable[Worker], now: float) -> None:
-        """Take in the reports of all workers there are."""
-        known = {name: batch.worker for name, batch in self._batches.items()}
-        self.hear(FleetChange.between(known, workers), now)
-
     def hear(self, change: FleetChange, now: float) -> None:
         """Take in what changed."""
         self._heard_at = now

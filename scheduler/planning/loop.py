@@ -78,14 +78,14 @@ class PlanLoop:
         self._outlook = outlook
         self._looks, self._lasting = FleetLooks(), LastingFleet()
         self._registry = registry
-        self._census = DemandAggregator(placer, metrics, peers)
+        self._demand = DemandAggregator(placer, metrics, peers)
         self._clock = clock
         self._deciding = deciding
         self._tells_capacity = tells_capacity
         self._fence: int | None = None
         self._decided_at = float("-inf")
         self._decided_for = ReplanTriggers()
-        self._tenure = SettlingTimes()
+        self._settling = SettlingTimes()
         self._promises = Promises()
         self._successor: Successor | None = None
         self._seen_at = float("-inf")  # some worker
@@ -132,14 +132,14 @@ class PlanLoop:
         if not await self._lead():
             self._metrics.leave_lead()
             await self.follow_board()
-            await self._census.tell(self._clock())
+            await self._demand.tell(self._clock())
             return
         workers = await self._fleet.workers()
         depths = await self._fleet.depths()
         self._metrics.see_fleet(len(workers), depths)
         now = self._clock()
         self._seen_at = now if workers else self._seen_at
-        urgent = await self._census.read(now)
+        urgent = await self._demand.read(now)
         news = self._looks.look(workers)
         fleet, holding = self._lasting.look(workers, news, self._placer.plan.assignments)
         self._outlook.look(workers, now, news, is_settled=len(holding) == len(workers))
@@ -155,7 +155,7 @@ class PlanLoop:
         if is_due and not self._is_absent_briefly(workers, now):
             self._decided_at, self._decided_for = now, triggers
             snapshot = self._with_demand(snapshot, now)
-            await self._publish(await self._decide(snapshot, now), snapshot, now)
+            await self._publish(await self._decide(snapshot, now), now)
 
     async def _try_round(self) -> None:
         try:
@@ -199,7 +199,7 @@ class PlanLoop:
         """Route by the plan in force."""
         plan = await self._board.read()
         if plan is not None and plan != self._placer.plan:
-            self._census.note_plan(self._clock())
+            self._demand.note_plan(self._clock())
             self._follow(plan)
 
     def _follow(self, plan: Plan) -> None:
@@ -220,7 +220,7 @@ class PlanLoop:
         return not workers and has_plan and now - self._seen_at < ABSENCE_S
 
     async def _decide(self, snapshot: Snapshot, now: float) -> Decision:
-        self._census.note_plan(now)
+        self._demand.note_plan(now)
         expected = self._outlook.expect(snapshot.workers)
         # Models may come and go while a thread decides.
         expected = replace(expected, models=dict(expected.models))
@@ -234,7 +234,7 @@ class PlanLoop:
 
         decision = await self._deciding(decided, self._leader.renew)
         self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
-        self._tenure.note(snapshot.workers, decision.assignments, now)
+        self._settling.note(snapshot.workers, decision.assignments, now)
         return decision
 
     def _snapshot(
@@ -250,8 +250,8 @@ class PlanLoop:
             workers=workers,
             depths=depths,
             previous=self._placer.plan.assignments,
-            settling=self._tenure.settling(workers, self._outlook.measured.load_s, now, depths),
-            left=self._tenure.left(now),
+            settling=self._settling.settling(workers, self._outlook.measured.load_s, now, depths),
+            left=self._settling.left(now),
             applications=self._placer.applications,
             classes=successor.classes,
             wanted=urgent.wanted,
@@ -260,7 +260,7 @@ class PlanLoop:
         )
 
     def _with_demand(self, snapshot: Snapshot, now: float) -> Snapshot:
-        asked = self._census.asked(now)
+        asked = self._demand.asked(now)
         return replace(
             snapshot,
             rates=dict(asked.rates),
@@ -268,10 +268,10 @@ class PlanLoop:
             history=asked.history,
             jobs=asked.jobs,
             usual=self._placer.usual,
-            given_s={name: now - at for name, at in self._tenure.since.items()},
+            given_s={name: now - at for name, at in self._settling.since.items()},
         )
 
-    async def _publish(self, decision: Decision, snapshot: Snapshot, now: float) -> None:
+    async def _publish(self, decision: Decision, now: float) -> None:
         before = self._placer.plan
         plan = Plan(
             version=before.version + 1,
@@ -289,7 +289,7 @@ class PlanLoop:
             costs=decision.costs,
             loads=decision.loads,
             usual=self._placer.usual,
-            since=self._tenure.since,
+            since=self._settling.since,
             resident=decision.resident,
             slowness=decision.slowness,
             takes_latents=self._outlook.takes_latents,

@@ -43,7 +43,7 @@ class Kind:
         return max(self._sizes)
 
     def add(self, server: StationWorker, times: int = 1) -> None:
-        """Count one worker more; with `times` -1 one less."""
+        """Count so many such workers more; with `times` -1 one less."""
         self.workers += times
         self.slots += times * server.slots
         self.weight += times * round(server.slots * server.slowness * ONE)

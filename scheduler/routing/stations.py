@@ -7,7 +7,7 @@ takes what was measured of so many images, times how much slower than that the
 workers' last steps were.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cache
 from typing import Generic, NamedTuple, TypeVar, cast
@@ -20,7 +20,7 @@ from core.levels.approximation import EXACT, Approximation
 from core.levels.level import Level
 from core.model import Model
 from core.placement import model_of, owner_of, queue_of, shared_queue_of
-from scheduler.routing.holders import ONE, Holders, Holding, Kind, StationWorker, server_of
+from scheduler.routing.holders import ONE, Holders, Holding, Kind, server_of
 from scheduler.routing.model_ready import Foresight
 
 #: A deadline leaves room for so much more of what others cost a job than is expected.
@@ -40,7 +40,7 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Station:
-    """The workers that hold one model; `join` puts it together."""
+    """The workers that hold one model; `station_of_kinds` puts it together."""
 
     workers: int  #: at least one
     slots: int  #: of all of them
@@ -59,24 +59,11 @@ class Station:
 
     def eta_s(self, work: Work, ahead: float = 0.0) -> float:
         """Seconds until a job is done that has so many images on its queue before it."""
-        before = self.present + ahead
-        too_many = before + work.images - self.slots
-        waits_s = too_many / self.full_throughput if too_many > 0 else 0.0
-        return self.ready_s + (waits_s + self._run_s(work, before))
+        return self.ready_s + self._eta_s(work, self.present + ahead)
 
     def with_jobs(self, usual: Usual) -> "Station":
         """Expect such jobs."""
-        return Station(
-            workers=self.workers,
-            slots=self.slots,
-            steps_s=self.steps_s,
-            fixed_s=self.fixed_s,
-            mean_steps=max(1.0, usual.steps),
-            present=self.present,
-            is_known=self.is_known,
-            ready_s=self.ready_s,
-            job_images=usual.images,
-        )
+        return replace(self, mean_steps=max(1.0, usual.steps), job_images=usual.images)
 
     def rest_s(self, work: Work) -> float:
         """Seconds until a job is done that runs already, and is among the images present."""
@@ -142,8 +129,9 @@ class Station:
         return max(1.0, min(images, self.slots) / self.workers)
 
     def _eta_s(self, work: Work, before: float) -> float:
-        too_many = max(0.0, before + work.images - self.slots)
-        return too_many / self.full_throughput + self._run_s(work, before)
+        too_many = before + work.images - self.slots
+        waits_s = too_many / self.full_throughput if too_many > 0 else 0.0
+        return waits_s + self._run_s(work, before)
 
     def _run_s(self, work: Work, before: float) -> float:
         """Steps, with those beside it; and all that begins or ends meanwhile is waited for."""
@@ -209,7 +197,7 @@ def _twin(frozen: type, changing: tuple[str, ...]) -> tuple[type, tuple[str, ...
     return make_dataclass(frozen.__name__, (*names, *changing), slots=True), names
 
 
-class _Joined(NamedTuple):
+class _Known(NamedTuple):
     """A station as it is with whatever is present, and of whom."""
 
     holding: Holding
@@ -226,15 +214,11 @@ class Stations:
         self._holders = Holders(models)
         self._plan: Plan | None = None
         self._found: dict[str, Station | None] = {}  #: by variant queue
-        self._joined: dict[str, _Joined] = {}  #: likewise, under that plan
+        self._known: dict[str, _Known] = {}  #: likewise, under that plan
 
     @property
     def workers(self) -> Mapping[str, Worker]:
         return self._holders.workers
-
-    def see(self, fleet: Iterable[Worker]) -> None:
-        """Take in the reports of all workers."""
-        self.hear(FleetChange.between(self.workers, fleet))
 
     def hear(self, change: FleetChange) -> None:
         """Take in what changed."""
@@ -248,8 +232,8 @@ class Stations:
         if queue in self._found:
             return self._found[queue]
         if (owner := owner_of(queue)) is not None:
-            return self._own(shared_queue_of(queue), owner)
-        found = self._found[queue] = self._put_together(queue)
+            return self._of_worker(shared_queue_of(queue), owner)
+        found = self._found[queue] = self._of_holders(queue)
         return found
 
     def coming(self, queue: str, foresight: Foresight) -> Station | None:
@@ -260,83 +244,74 @@ class Stations:
             return None
         worker = replace(ready.worker, models=(model.name,), running=0, waiting=0, step_s=0.0)
         plan = foresight.plan
-        station = _as_usual(station_of(model, [worker], plan.costs, plan.levels), model, plan)
-        return station and replace(station, ready_s=ready.in_s)
+        station = station_of_worker(model, worker, plan.costs, plan.levels)
+        return replace(_as_usual(station, model, plan), ready_s=ready.in_s)
 
     def _follow(self, plan: Plan | None) -> None:
         """Expect what another plan says; all is added up again only where it has other costs."""
-        self._plan, self._found, self._joined = plan, {}, {}
+        self._plan, self._found, self._known = plan, {}, {}
         costs = plan.costs if plan is not None else {}
         if costs != self._holders.costs:
             self._holders.expect(costs)
 
-    def _put_together(self, queue: str) -> Station | None:
+    def _of_holders(self, queue: str) -> Station | None:
+        """Find all workers that hold the model of a queue."""
         model = self._models.get(model_of(queue))
         holding = self._holders.of.get(model.name) if model is not None else None
         if model is None or holding is None or not holding.kinds:
             return None
-        known = self._joined.get(queue)
+        known = self._known.get(queue)
         if known is None or known.holding is not holding or known.version != holding.version:
-            mould = Mould(self._join(model, holding), "present")
-            known = self._joined[queue] = _Joined(holding, holding.version, mould)
+            mould = Mould(self._station_of(model, holding), "present")
+            known = self._known[queue] = _Known(holding, holding.version, mould)
         return known.station.cast(holding.present)
 
-    def _join(self, model: Model, holding: Holding) -> Station:
-        levels = self._plan.levels if self._plan is not None else {}
-        station = put_together(
-            holding.kinds.values(), present=holding.present, mean_steps=mean_steps(model, levels)
-        )
-        usual = self._plan.usual.get(model.name) if self._plan is not None else None
-        return station if usual is None else station.with_jobs(usual)
+    def _station_of(self, model: Model, holding: Holding) -> Station:
+        kinds, present = holding.kinds.values(), holding.present
+        steps = mean_steps(model, self._levels)
+        station = station_of_kinds(kinds, present=present, mean_steps=steps)
+        return _as_usual(station, model, self._plan)
 
-    def _own(self, queue: str, owner: str) -> Station | None:
+    def _of_worker(self, queue: str, owner: str) -> Station | None:
+        """Find the one worker that serves a queue of its own, if it holds the model of it."""
         model, worker = self._models.get(model_of(queue)), self.workers.get(owner)
-        if model is None or worker is None:
+        if model is None or worker is None or model.name not in worker.models:
             return None
-        levels = self._plan.levels if self._plan is not None else {}
-        return _as_usual(
-            station_of(model, [worker], self._holders.costs, levels), model, self._plan
-        )
+        station = station_of_worker(model, worker, self._holders.costs, self._levels)
+        return _as_usual(station, model, self._plan)
+
+    @property
+    def _levels(self) -> Mapping[str, float]:
+        return self._plan.levels if self._plan is not None else {}
 
 
-def _as_usual(station: Station | None, model: Model, plan: Plan | None) -> Station | None:
+def _as_usual(station: Station, model: Model, plan: Plan | None) -> Station:
     """Expect of jobs what the plan says of the last ones."""
     usual = plan.usual.get(model.name) if plan is not None else None
-    return station if station is None or usual is None else station.with_jobs(usual)
+    return station if usual is None else station.with_jobs(usual)
 
 
-def station_of(
+def station_of_worker(
     model: Model,
-    fleet: Sequence[Worker],
+    worker: Worker,
     costs: Mapping[str, Mapping[str, Cost]],
     levels: Mapping[str, float],
-) -> Station | None:
-    """Join the workers that hold a model; None if there are none.
+) -> Station:
+    """Make the station of one worker that holds a model.
 
     Args:
         costs: device type -> model -> cost; a model that is missing is guessed.
         levels: level -> jobs/s of the plan, which say how many steps others take.
     """
-    holders = [worker for worker in fleet if model.name in worker.models]
-    if not holders:
-        return None
-    return join(
-        [server_of(model, worker, costs) for worker in holders],
-        present=sum(worker.running + worker.waiting for worker in holders),
-        mean_steps=mean_steps(model, levels),
-    )
+    server = server_of(model, worker, costs)
+    kind = Kind(server.cost)
+    kind.add(server)
+    present, steps = worker.running + worker.waiting, mean_steps(model, levels)
+    return station_of_kinds([kind], present=present, mean_steps=steps)
 
 
-def join(servers: Sequence[StationWorker], *, present: float, mean_steps: float) -> Station:
-    """Average workers by their slots: an image may come to any of them."""
-    kinds: dict[Cost, Kind] = {}
-    for server in servers:
-        kinds.setdefault(server.cost, Kind(server.cost)).add(server)
-    return put_together(kinds.values(), present=present, mean_steps=mean_steps)
-
-
-def put_together(kinds: Collection[Kind], *, present: float, mean_steps: float) -> Station:
-    """Join kinds of workers, each of at least one."""
+def station_of_kinds(kinds: Collection[Kind], *, present: float, mean_steps: float) -> Station:
+    """Average workers by their slots, at least one of each kind: an image may come to any."""
     slots = sum(kind.slots for kind in kinds)
     weights = [(kind.weight / ONE / slots, kind.cost) for kind in kinds]
     return Station(

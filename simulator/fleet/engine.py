@@ -8,29 +8,12 @@ clock, in seconds.
 
 import math
 from bisect import insort
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 
+from simulator.fleet.batch import Group, Image, Times, choose, steps_in_order
 from simulator.fleet.job import SimulatedJob
-from simulator.fleet.step_times import StepTimes, slices
-from worker.engine.batch import PATIENCE
+from simulator.fleet.step_times import slices
 
 _EPSILON = 1e-9
-_MANY = 1_000_000
-
-
-class Image:
-    """One image in a slot."""
-
-    __slots__ = ("group", "index", "is_plain", "job", "left")
-
-    def __init__(self, job: SimulatedJob, index: int) -> None:
-        self.job = job
-        self.index = index
-        self.left = job.steps
-        self.group = (job.model, job.size)
-        self.is_plain = job.burden is None and not job.surcharge
 
 
 class Decoding:
@@ -45,16 +28,15 @@ class Decoding:
         self.has_begun = False
 
 
-Group = tuple[str, float]  #: model and size: who may share steps
 Made = list[tuple[SimulatedJob, float]]  #: and when
 
 
 class EngineModel:
     """The engine of one worker."""
 
-    def __init__(self, slots: int, times: Mapping[str, StepTimes]) -> None:
+    def __init__(self, slots: int, times: Times) -> None:
         self.slots = slots
-        self.times = times  #: by model
+        self.times = times
         self.running: list[Image] = []
         self.waiting: list[tuple[float, int, SimulatedJob]] = []  #: with images without a slot
         self.change_at = math.inf  #: when to call `change`
@@ -245,7 +227,8 @@ class EngineModel:
             self._chosen, self._steps, self.change_at, self._tail_s = [], 0, math.inf, 0.0
             self.busy_s += max(0.0, at - self._since)
             return
-        chosen, step_s = self._shared(self._alike, running) if self._alike else self._mixed(running)
+        is_alike, is_full = self._alike is not None, len(running) >= self.slots
+        chosen, step_s = choose(running, self.times, is_alike=is_alike, is_full=is_full)
         self.last_shared, self.last_step_s = len(chosen), step_s
         steps = min([image.left for image in chosen])
         for each in self._decoding:
@@ -253,7 +236,7 @@ class EngineModel:
             if each.left < steps:
                 steps = each.left
         if len(chosen) < len(running):
-            steps = min(steps, self._steps_in_order(chosen, running))
+            steps = min(steps, steps_in_order(chosen, running, self.times))
         self._chosen, self._steps, self._step_s, self._begun = chosen, steps, step_s, at
         self.change_at = at + steps * step_s
         self._tail_s = 0.0
@@ -262,45 +245,6 @@ class EngineModel:
             self._tail_s = self._tail(chosen, steps)
             self.change_at += self._tail_s
 
-    def _shared(self, group: Group, running: list[Image]) -> tuple[list[Image], float]:
-        """Choose who steps of plain images of one group, and say how long a step takes (s)."""
-        count, times = len(running), self.times[group[0]]
-        size = (times.full_sizes if count >= self.slots else times.open_sizes)[count]
-        step_s = group[1] * times.seconds[size]
-        if size == count:
-            return running, step_s
-        return sorted(running, key=self._rank_of(running))[:size], step_s
-
-    def _mixed(self, running: list[Image]) -> tuple[list[Image], float]:
-        chosen = self._batch(running)
-        return chosen, self._time(chosen)
-
-    def _steps_in_order(self, chosen: list[Image], running: list[Image]) -> int:
-        """Count the steps for which these certainly stay first.
-
-        A job of which more images step comes nearer faster, and brings on those that do not; and
-        a deadline that comes near may change the order at any step.
-        """
-        if any(image.job.deadline < math.inf for image in running):
-            return 1
-        counts = Counter(id(image.job) for image in chosen)
-        behind = {id(i.job): i.job for i in running if id(i.job) in counts and i not in chosen}
-        if not behind:
-            return _MANY
-        passed = {id(image.job): image.job for image in chosen}
-        return min(
-            self._steps_before_passing(job, other, counts[key] - counts[each])
-            for key, job in behind.items()
-            for each, other in passed.items()
-        )
-
-    def _steps_before_passing(self, job: SimulatedJob, other: SimulatedJob, more: int) -> int:
-        if more <= 0:
-            return _MANY
-        one_s = PATIENCE * job.size * self.times[job.model].one_s
-        gap_s = job.at - other.at + one_s * (job.left - other.left)
-        return max(1, math.floor(gap_s / (one_s * more)))
-
     def _tail(self, chosen: list[Image], steps: int) -> float:
         """Say how long decoding takes after these steps, if nobody is left to step."""
         for image in chosen:
@@ -308,72 +252,3 @@ class EngineModel:
                 return 0.0
         before = sum([each.slice_s * (each.left - steps) for each in self._decoding])
         return before + sum([image.job.decode_s for image in chosen])
-
-    def _batch(self, running: list[Image]) -> list[Image]:
-        """Choose who shares a step, as `worker/engine/batch` does."""
-        first, is_alike = running[0].group, True
-        for image in running:
-            if image.group != first:
-                is_alike = False
-                break
-        if is_alike:
-            alike, times = running, self.times[first[0]]
-            size = self._size(alike, times)
-            if size == len(running):
-                return list(running)
-            return sorted(running, key=self._rank_of(running))[:size]
-        ranked = sorted(running, key=self._rank_of(running))
-        alike = [image for image in ranked if image.group == ranked[0].group]
-        return alike[: self._size(alike, self.times[ranked[0].group[0]])]
-
-    def _size(self, alike: list[Image], times: StepTimes) -> int:
-        if not _are_plain(alike):
-            return len(alike)
-        is_full = len(self.running) >= self.slots
-        return (times.full_sizes if is_full else times.open_sizes)[len(alike)]
-
-    def _rank_of(self, running: list[Image]) -> "RankOf":
-        counts: dict[tuple[str, float], int] = {}
-        for image in running:
-            counts[image.group] = counts.get(image.group, 0) + 1
-        paces = {
-            group: (group[1] * times.seconds[1], group[1] * times.seconds[count])
-            for group, count in counts.items()
-            for times in (self.times[group[0]],)
-        }
-        return RankOf(paces)
-
-    def _time(self, chosen: list[Image]) -> float:
-        """Say how long a step takes (s)."""
-        model, size = chosen[0].group
-        times = self.times[model]
-        if _are_plain(chosen):
-            return size * times.seconds[len(chosen)]
-        surcharge_s = times.one_s * sum(image.job.surcharge for image in chosen)
-        burdens = [image.job.burden for image in chosen if image.job.burden is not None]
-        if not burdens:
-            return size * (times.seconds[len(chosen)] + surcharge_s)
-        whole = times.seconds[len(chosen) - len(burdens)] * size
-        start_s = times.start_s if not whole else 0.0
-        compute_s = start_s + whole + sum(each.compute_s for each in burdens)
-        return max(compute_s, sum(each.load_s for each in burdens)) + size * surcharge_s
-
-
-def _are_plain(images: list[Image]) -> bool:
-    """Tell whether all compute whole images and wait for nobody."""
-    return all(image.is_plain for image in images)
-
-
-@dataclass(frozen=True, slots=True)
-class RankOf:
-    """Ranks images that do not all share a step, as `worker/engine/batch` does."""
-
-    paces: Mapping[tuple[str, float], tuple[float, float]]  #: group -> s of a step of one, of all
-
-    def __call__(self, image: Image) -> tuple[float, int, int]:
-        one_s, all_s = self.paces[image.group]
-        job = image.job
-        rank = job.at + PATIENCE * job.left * one_s
-        if job.deadline < math.inf:
-            rank = min(rank, job.deadline - job.left * all_s)
-        return (rank, job.row, image.index)

@@ -33,7 +33,8 @@ class MemoryJobs(Jobs):
 
     async def expect(self, job_id: str, keys: Sequence[str]) -> None:
         with self.store.lock:
-            self.store.expected.append((self.store.now(), job_id, tuple(keys)))
+            note = f"{next(self.store.notes):09}"
+            self.store.expected[note] = (self.store.now(), job_id, tuple(keys))
 
     async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
         first, job_id = self.store.used_keys.get((tenant, key), ("", ""))
@@ -147,16 +148,17 @@ class MemoryExpectedJobs:
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
 
-    async def find(self, older_s: float) -> builtins.list[ExpectedJob]:
+    async def find(self, older_s: float, after: str = "") -> builtins.list[ExpectedJob]:
         with self.store.lock:
             before = self.store.now() - older_s
-            notes = [each for each in self.store.expected if each[0] <= before][:LOOK]
-            return [
-                ExpectedJob(note=job_id, has_come=job_id in self.store.records, keys=keys)
-                for _, job_id, keys in notes
+            notes = [
+                ExpectedJob(note=note, has_come=job_id in self.store.records, keys=keys)
+                for note, (at, job_id, keys) in self.store.expected.items()
+                if at <= before and note > after
             ]
+            return notes[:LOOK]
 
     async def settle(self, expected: Sequence[ExpectedJob]) -> None:
         with self.store.lock:
-            notes = {each.note for each in expected}
-            self.store.expected = [each for each in self.store.expected if each[1] not in notes]
+            for each in expected:
+                self.store.expected.pop(each.note, None)

@@ -16,7 +16,8 @@ from storage.jobs.outbox import (
 )
 from storage.redis.index import read_cursor, write_cursor
 
-KEEP_DEAD_S = 7 * 86_400.0  #: as in `storage/redis/scripts/prelude.lua`
+#: As in `storage/redis/scripts/prelude.lua`.
+KEEP_DEAD_S, MAX_DROPPED = 7 * 86_400.0, 100
 
 
 class MemoryOutbox(Deliveries):
@@ -29,11 +30,15 @@ class MemoryOutbox(Deliveries):
         self._max_dead = max_dead
         self._max_pending = max_pending
 
+    async def trim(self) -> None:
+        with self.store.lock:
+            room = MAX_DROPPED
+            for tenant in sorted({p.delivery.tenant for p in self.store.outbox.values()}):
+                room -= self._give_up_oldest(tenant, room)
+
     async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
         with self.store.lock:
             at = self.store.now() if now is None else now
-            for tenant in {p.delivery.tenant for p in self._due(at)[:limit]}:
-                self._give_up_oldest(tenant)
             ready = self._due(at)[:limit]
             for post in ready:
                 post.at = at + SETTLE_S
@@ -99,13 +104,15 @@ class MemoryOutbox(Deliveries):
         posts = sorted(self.store.outbox.values(), key=lambda p: (p.at, p.delivery.id))
         return [post for post in posts if post.at <= at]
 
-    def _give_up_oldest(self, tenant: str) -> None:
+    def _give_up_oldest(self, tenant: str, room: int) -> int:
         pending = [p for p in self.store.outbox.values() if p.delivery.tenant == tenant]
-        for post in pending[: max(0, len(pending) - self._max_pending)]:
+        many = min(max(0, len(pending) - self._max_pending), room)
+        for post in pending[:many]:
             del self.store.outbox[post.delivery.id]
             if post.delivery.event == "completed":
                 self._bury(post)
             self._count(True, "dead" if post.delivery.event == "completed" else "dropped")
+        return many
 
     def _bury(self, post: Posted) -> None:
         post.at = self.store.now()

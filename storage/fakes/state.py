@@ -6,8 +6,9 @@ import queue
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from core.application import Application
@@ -49,7 +50,8 @@ class StoreState:
     outbox: dict[str, Posted] = field(default_factory=dict)
     dead: dict[str, Posted] = field(default_factory=dict)
     #: Objects that are stored before their job: when that was noted, its id, their keys.
-    expected: list[tuple[float, str, tuple[str, ...]]] = field(default_factory=list)
+    expected: dict[str, tuple[float, str, tuple[str, ...]]] = field(default_factory=dict)
+    notes: Iterator[int] = field(default_factory=count)  #: numbers what is expected
     stats: Counter[str] = field(default_factory=Counter)
     stops: dict[str, queue.SimpleQueue[str]] = field(
         default_factory=lambda: defaultdict(queue.SimpleQueue)

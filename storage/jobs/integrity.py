@@ -94,24 +94,30 @@ def _check_others(client: Redis) -> list[str]:
     known = {name for index in indexes for name in ask_sync(client, "ZRANGE", index, 0, -1)}
     deliveries = _named(client, delivery_key("*"))
     missing += [key for key in deliveries if key.partition(":")[2].encode() not in known]
-    missing += _check_pending(client)
     for key in _named(client, upload_key("*")):
         tenant, kind = ask_sync(client, "HMGET", key, "tenant", "kind")
         index = uploads_key(kind.decode(), tenant.decode())
         if ask_sync(client, "ZSCORE", index, key.partition(":")[2]) is None:
             missing.append(key)
-    return [f"{name} is in no index" for name in missing]
+    return [f"{name} is in no index" for name in missing] + _check_pending(client)
 
 
 def _check_pending(client: Redis) -> list[str]:
-    """Name the deliveries to be made that are not, or alone, in their tenant's index."""
-    waiting: set[bytes] = set(ask_sync(client, "ZRANGE", OUTBOX, 0, -1))
-    indexes = _named(client, pending_key("*"))
-    pending = {name for index in indexes for name in ask_sync(client, "ZRANGE", index, 0, -1)}
-    tenants = {n: ask_sync(client, "HGET", delivery_key(n.decode()), "tenant") for n in waiting}
-    of_tenants = {name for name, tenant in tenants.items() if tenant}  # else of an older version
-    wrong = (of_tenants - pending) | (pending - waiting)
-    return [delivery_key(name.decode()) for name in sorted(wrong)]
+    """Compare the deliveries to be made with the indexes of their tenants.
+
+    The version before posts without them and settles without them: `rebuild` enters what is
+    missing, `trim` takes out what is over. Those before it name no tenant.
+    """
+    waiting = {name.decode() for name in ask_sync(client, "ZRANGE", OUTBOX, 0, -1)}
+    tenants = {name: ask_sync(client, "HGET", delivery_key(name), "tenant") for name in waiting}
+    wanted = {(pending_key(t.decode()), name) for name, t in tenants.items() if t}
+    found = {
+        (index, name.decode())
+        for index in _named(client, pending_key("*"))
+        for name in ask_sync(client, "ZRANGE", index, 0, -1)
+    }
+    missing = [f"{index} is without {delivery_key(n)}" for index, n in sorted(wanted - found)]
+    return missing + [f"{index}: {n} is not to be made" for index, n in sorted(found - wanted)]
 
 
 def _check_accounts(client: Redis, archived: Mapping[str, int]) -> list[str]:

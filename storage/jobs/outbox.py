@@ -51,6 +51,9 @@ class DeadPage:
 class Deliveries(Protocol):
     """What upkeep asks of an outbox."""
 
+    async def trim(self) -> None:
+        """Give up some of the oldest deliveries of tenants that have too many to be made."""
+
     async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
         """Take what is due by `now` (epoch s; None: the store's clock); settle it in a minute."""
 
@@ -89,14 +92,14 @@ class Outbox:
         self._max_dead = max_dead
         self._max_pending = max_pending
 
-    async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
-        """Take what is due by `now` (epoch s; None: the store's clock); settle it in a minute.
+    async def trim(self) -> None:
+        """Give up some of the oldest deliveries of tenants that have too many to be made."""
+        await call(self._redis, load("trim"), self._max_pending, self._max_dead)
 
-        Of tenants that have too many to be made some of the oldest are given up.
-        """
+    async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
+        """Take what is due by `now` (epoch s; None: the store's clock); settle it in a minute."""
         at_ms = 0 if now is None else int(now * 1000)
-        most = self._max_pending, self._max_dead
-        rows = await call(self._redis, load("due"), at_ms, limit, int(SETTLE_S * 1000), *most)
+        rows = await call(self._redis, load("due"), at_ms, limit, int(SETTLE_S * 1000))
         return [_read(*row) for row in rows]
 
     async def current(self, deliveries: Sequence[Delivery]) -> set[str]:

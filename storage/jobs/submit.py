@@ -25,6 +25,7 @@ TAG = "@@TAG@@"  #: stands in a message for the delivery tag, which the script f
 GROUP = 256  #: jobs one submit script takes at most
 NO_LIMIT = 10**15  #: stands in the script for a limit that there is not
 LOOK = 100  #: notes of pictures that are looked at in one go
+MAX_NOTES = 1_000_000  #: of those, about; of the oldest beyond it the pictures stay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,13 +163,16 @@ def _standing(limits: TenantLimits, account: Sequence[bytes | int]) -> Standing 
     )
 
 
-async def expect(redis: Redis, job_id: str, keys: Sequence[str]) -> None:
+async def expect(
+    redis: Redis, job_id: str, keys: Sequence[str], max_notes: int = MAX_NOTES
+) -> None:
     """Note which objects are about to be stored for a job, before it is submitted.
 
     Raises:
         StoreUnavailable: store nothing.
     """
-    await ask(redis, "XADD", EXPECTED, "*", "job", job_id, "keys", "\n".join(keys))
+    note = "job", job_id, "keys", "\n".join(keys)
+    await ask(redis, "XADD", EXPECTED, "MAXLEN", "~", max_notes, "*", *note)
 
 
 class ExpectedJobs:
@@ -178,15 +182,18 @@ class ExpectedJobs:
         self._redis = redis
         self._archive = archive
 
-    async def find(self, older_s: float) -> list[ExpectedJob]:
+    async def find(self, older_s: float, after: str = "") -> list[ExpectedJob]:
         """Read up to `LOOK` notes that are older, the oldest first, each with whether it came.
+
+        `after`: only those that follow this note.
 
         Raises:
             ArchiveUnavailable, StoreUnavailable: one of both cannot serve now.
         """
         seconds, us = await ask(self._redis, "TIME")
         before_ms = int(seconds) * 1000 + int(us) // 1000 - int(older_s * 1000)
-        rows = await ask(self._redis, "XRANGE", EXPECTED, "-", before_ms, "COUNT", LOOK)
+        first = f"({after}" if after else "-"
+        rows = await ask(self._redis, "XRANGE", EXPECTED, first, before_ms, "COUNT", LOOK)
         jobs = {note.decode(): fields[b"job"].decode() for note, fields in rows}
         here = await self._known(list(jobs.values()))
         return [

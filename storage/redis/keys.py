@@ -17,7 +17,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu po
 | `deadlines`            | zset   | unfinished jobs that have a deadline, by deadline           |
 | `finished`             | zset   | terminal jobs, by the time they ended                       |
 | `archiving`            | hash   | id -> token of who has taken a terminal job to archive it   |
-| `expected`             | stream | objects stored for jobs about to be submitted: job, keys    |
+| `expected`             | stream | objects stored for jobs to be submitted: job, keys; capped  |
 | `gone:<id>`            | string | a job was deleted: it is not brought back; ends by itself   |
 | `missing`              | zset   | queued jobs seen without a message, by when first seen      |
 | `tenant:<tenant>`      | zset   | all jobs of one tenant, by time of acceptance               |
@@ -26,7 +26,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu po
 | `events:<id>`          | stream | what happened to a job that somebody followed, capped       |
 | `preview:<id>`         | string | the last pictures of its images on their way; ends by itself |
 | `outbox`               | zset   | webhook deliveries to make, by due time                     |
-| `pending:<tenant>`     | zset   | those of one tenant, by when they were posted               |
+| `pending:<tenant>`     | zset   | those of one tenant, by when posted; ends by itself         |
 | `outbox:dead:<tenant>` | zset   | deliveries of one tenant that were given up, by when        |
 | `outbox:dead`          | zset   | those of older versions, of all tenants; ends by itself     |
 | `delivery:<name>`      | hash   | one delivery: job, tenant, url, event, attempt, body        |

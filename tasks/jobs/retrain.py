@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from classifier.encoder.installed import open_encoder
@@ -16,6 +16,7 @@ from classifier.files import open_files
 from classifier.training.data import TrainingData, labels_folder, read_shipped
 from classifier.training.retrain import RetrainResult
 from core.boards.classifier import SHIPPED, ClassifierVersion
+from core.boards.score import Score
 from core.errors import AtelierError, Unavailable
 from core.log import get_logger
 from core.settings import Settings, get_settings
@@ -43,13 +44,13 @@ async def _retrain(settings: Settings) -> str:
     board, scores = ClassifierBoard(redis), ScoreStream(redis)
     try:
         return await Retraining(
-            board, scores, lead=lead, school=lambda: open_school(settings)
+            board, scores, lead=lead, data=lambda: open_training_data(settings)
         ).run()
     finally:
         await redis.aclose()
 
 
-def open_school(settings: Settings) -> TrainingData:
+def open_training_data(settings: Settings) -> TrainingData:
     """Open the encoder and the classifiers, and read the labels.
 
     Raises:
@@ -68,14 +69,14 @@ class Retraining:
         scores: Scores,
         *,
         lead: Leads,
-        school: Callable[[], TrainingData],
+        data: Callable[[], TrainingData],
         renew_s: float = RENEW_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._board = board
         self._scores = scores
         self._lead = lead
-        self._school = school
+        self._data = data
         self._renew_s = renew_s
         self._clock = clock
 
@@ -110,18 +111,22 @@ class Retraining:
         began = time.perf_counter()
         versions = await self._board.versions()
         page = await self._scores.after(FIRST, MAX_SCORES)
-        school = await asyncio.to_thread(self._school)
-        work = asyncio.to_thread(school.teach, versions, page.scores)
-        teaching = asyncio.create_task(work)
-        while not (await asyncio.wait({teaching}, timeout=self._renew_s))[0]:
+        work = asyncio.create_task(asyncio.to_thread(self._open_and_retrain, versions, page.scores))
+        while not (await asyncio.wait({work}, timeout=self._renew_s))[0]:
             await self._lead.renew()
-        verdict, version_id = await teaching
+        data, (verdict, version_id) = await work
         seconds = round(time.perf_counter() - began, 1)
         log.info("retrained", cause=cause, outcome=verdict.reason, seconds=seconds)
         if version_id is not None:
             dropped = await self._publish(version_id, cause, verdict)
-            await asyncio.to_thread(school.forget, dropped)
+            await asyncio.to_thread(data.forget, dropped)
         return verdict.reason
+
+    def _open_and_retrain(
+        self, versions: Sequence[ClassifierVersion], scores: Sequence[Score]
+    ) -> tuple[TrainingData, tuple[RetrainResult, str | None]]:
+        data = self._data()
+        return data, data.retrain(versions, scores)
 
     async def _publish(self, version_id: str, cause: str, verdict: RetrainResult) -> set[str]:
         """Put a version in force; return those that nobody goes back to for it."""

@@ -18,8 +18,8 @@ GRACE_S = 600.0
 class Notes(Protocol):
     """Tells for which jobs pictures were stored."""
 
-    async def find(self, older_s: float) -> list[ExpectedJob]:
-        """Read some notes that are older, each with whether its job came."""
+    async def find(self, older_s: float, after: str = "") -> list[ExpectedJob]:
+        """Read some notes that are older and follow one, each with whether its job came."""
 
     async def settle(self, expected: Sequence[ExpectedJob]) -> None:
         """Drop notes."""
@@ -31,16 +31,30 @@ class OrphanedInputs:
     def __init__(self, notes: Notes, objects: ObjectStore) -> None:
         self._notes = notes
         self._objects = objects
+        #: The note that was tried last: one that fails again and again holds up none behind it.
+        self._tried = ""
 
     async def sweep(self) -> None:
-        """Look at what was noted a while ago; what fails between is found again."""
+        """Look at what was noted a while ago; what fails between is found again.
+
+        Raises:
+            ObjectsUnavailable: a picture cannot be deleted now; the next sweep begins behind it.
+        """
+        for each in sorted(await self._lost(), key=lambda each: each.note <= self._tried):
+            self._tried = each.note
+            await asyncio.to_thread(self._objects.delete, each.keys)
+            await self._notes.settle([each])
+            log.info("inputs_removed", note=each.note, count=len(each.keys))
+
+    async def _lost(self) -> list[ExpectedJob]:
+        """Find notes of jobs that never came; drop those of jobs that did."""
+        lost: list[ExpectedJob] = []
+        after = ""
         for _ in range(ROUNDS):
-            expected = await self._notes.find(GRACE_S)
-            lost = [each for each in expected if not each.has_come]
-            keys = [key for each in lost for key in each.keys]
-            if keys:
-                await asyncio.to_thread(self._objects.delete, keys)
-                log.info("inputs_removed", jobs=len(lost), count=len(keys))
-            await self._notes.settle(expected)
+            expected = await self._notes.find(GRACE_S, after)
+            await self._notes.settle([each for each in expected if each.has_come])
+            lost += [each for each in expected if not each.has_come]
             if len(expected) < LOOK:
-                return
+                break
+            after = expected[-1].note
+        return lost

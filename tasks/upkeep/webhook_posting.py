@@ -45,6 +45,7 @@ class WebhookPosting:
 
     async def run(self) -> None:
         """Hand out what is due; what the CPU workers do not settle comes back."""
+        await self._outbox.trim()  # also while nobody takes any
         num_waiting = await self._waiting()
         if num_waiting >= MAX_POSTING:
             return

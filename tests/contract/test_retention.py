@@ -7,9 +7,9 @@ from core.job import JobStatus
 from storage.boards.scores import FIRST
 from storage.fakes import MemoryObjects
 from storage.jobs.leases import Outcome
-from storage.jobs.submit import LOOK
+from storage.jobs.submit import LOOK, expect
 from tasks.upkeep.retention import Retention
-from tests.contract.house import ArchivingHouse, House, new_job
+from tests.contract.house import ArchivingHouse, House, RedisHouse, new_job
 
 SHORT_S = 0.02
 LONG_S = 1.0  #: a slow machine submits and ends a job in less
@@ -88,3 +88,19 @@ async def test_notes_are_read_a_few_at_a_time(house: House) -> None:
     found = await house.expected.find(0.0)
     await house.expected.settle(found)
     assert (len(found), len(await house.expected.find(0.0))) == (LOOK, 1)
+
+
+async def test_notes_are_read_on_after_one_that_is_gone(house: House) -> None:
+    for name in ("a", "b", "c"):
+        await house.jobs.expect(name, [f"t/{name}/in/image.png"])
+    await asyncio.sleep(0.002)
+    first, *rest = await house.expected.find(0.0)
+    await house.expected.settle([first])
+    assert await house.expected.find(0.0, first.note) == rest
+    assert await house.expected.find(0.0, rest[-1].note) == []
+
+
+async def test_no_more_than_so_many_notes_are_kept(real: RedisHouse) -> None:
+    for number in range(500):
+        await expect(real.client, f"j{number}", ["t/j/in/image.png"], max_notes=100)
+    assert 100 <= real.sync.xlen("expected") < 300, "about so many"

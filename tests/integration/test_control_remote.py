@@ -235,11 +235,36 @@ def test_a_job_whose_workers_are_lost_one_after_the_other_is_given_up(pool, conn
     remote = connect()
     session = remote.open(an_opening())
     for _ in range(MOST_LOSSES):
-        while session.waits_for() is not None:
-            time.sleep(0.002)
+        wait_for(session)
         remote._lose(session.peer)
     with pytest.raises(ControlUnavailable, match="one after the other"):
         session.waits_for()
+
+
+def test_of_several_jobs_whose_worker_is_lost_one_after_the_other_is_tried(house):
+    pool = ControlPool(house.folder)
+    pool.start()
+    remote = RemoteControlNets(pool.offer, arena_bytes=2**24, patience_s=20.0)
+    first, *others = sessions = [remote.open(an_opening()) for _ in range(3)]
+    for session in sessions:
+        wait_for(session)
+    remote._lose(first.peer)
+    assert [each.num_losses for each in sessions] == [0, 0, 0], "it may have been any of them"
+    for _ in range(MOST_LOSSES):
+        wait_for(first)
+        assert all(each.waits_for() and not each.num_offers for each in others)
+        remote._lose(first.peer)
+    assert isinstance(first.error, ControlUnavailable)
+    first.close()
+    wait_for(others[0])
+    assert [each.error for each in others] == [None, None]
+    remote.close()
+    pool.close()
+
+
+def wait_for(session):
+    while session.waits_for() is not None:
+        time.sleep(0.002)
 
 
 def test_a_worker_that_answers_late_goes_on_with_what_it_was_given_again(

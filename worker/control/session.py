@@ -5,7 +5,7 @@ once; after that, each step sends latents and gets residuals (Katz, section 5).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from torch import Tensor
@@ -39,6 +39,7 @@ class Opening:
     condition: Tensor
     text: Tensor  #: [rows, T, D]
     added: Mapping[str, Tensor]  #: what else the prompt gives the model, each [rows, ...]
+    image: object = field(default_factory=object)  #: tells the sessions of one image from others'
 
     def of(self, row: int) -> "Opening":
         """Tell of one row alone."""

@@ -129,6 +129,7 @@ class RankProcess:
         reason, is_memory = f"{type(error).__name__}: {error}", is_out_of_memory(error)
         self._link.send(PredictionFailed(reason=reason, is_memory=is_memory))
         if is_memory:
+            error.__traceback__ = None  # its frames hold what the call has made
             self._runner.trim()
 
     def _take(self) -> Sequence[RowResiduals]:

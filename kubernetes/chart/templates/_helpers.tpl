@@ -21,6 +21,7 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{- define "atelier.image" -}}
 {{- $root := index . 0 -}}{{- $image := $root.Values.image -}}
 {{- $tag := default (printf "v%s" $root.Chart.AppVersion) $image.tag -}}
+{{- if hasPrefix "sha256:" $tag }}{{ fail "image.tag: a digest is of one image alone: name a release" }}{{ end -}}
 {{ $image.registry }}/{{ $image.name }}-{{ index . 1 }}:{{ $tag }}
 {{- end }}
 

@@ -8,7 +8,7 @@ import numpy as np
 from core.levels.level import exact_level
 from scheduler.allocation.problem import Instance, Slot
 from scheduler.allocation.rollout.compiled import Floats
-from scheduler.allocation.rollout.kernel import Changes
+from scheduler.allocation.rollout.inputs import Changes
 from scheduler.allocation.rollout.tables import Tables
 from scheduler.allocation.situation import Seat
 

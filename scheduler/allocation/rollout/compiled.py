@@ -12,6 +12,8 @@ Floats = NDArray[np.float64]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+# Whether what is kept on disk still holds is told by the stamp of the function's own file alone. So
+# compiled functions and constants that it uses stand there too: changes elsewhere would go unseen.
 def compiled(function: F) -> F:
     """Compile without the interpreter's lock; the second process on a machine finds it done."""
     try:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.allocation.rollout.compiled import Floats, Ints
-from scheduler.allocation.rollout.kernel import RolledJobs
+from scheduler.allocation.rollout.inputs import RolledJobs
 from scheduler.allocation.rollout.scenarios import cells_of, foreseen, futures
 from scheduler.allocation.rollout.tables import Tables
 

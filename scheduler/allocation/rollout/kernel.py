@@ -5,67 +5,12 @@ that would be late where its row sends it goes to the best level in time, else t
 done first, as `scheduler/placement/overflow` does it.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from scheduler.allocation.rollout.compiled import Floats, Ints, compiled, inlined
+from scheduler.allocation.rollout.inputs import Changes, Levels, RolledFleet, RolledJobs, Served
 
 NEVER = 1e18
-
-
-class Levels(NamedTuple):
-    """What can be made of a job, where, and what it is worth."""
-
-    model: Ints  #: [L]
-    seconds: Floats  #: [L, T, S], of an image that so many share a worker with
-    quality: Floats  #: [C, L]; negative where it is not allowed
-    caution: float  #: a promise leaves room for so much more of a job's own time
-
-
-class RolledFleet(NamedTuple):
-    """Workers, as they are now; a rollout copies what it changes."""
-
-    kind: Ints  #: [G], device type
-    model: Ints  #: [G], -1 for none
-    free_s: Floats  #: [G, S], when each slot is free; `NEVER` for those that a worker has not
-    claims_s: Floats  #: [G], before it begins a job it claims it, and makes it whatever it holds
-
-
-class Served(NamedTuple):
-    """What becomes of one future."""
-
-    earned: float  #: quality of what is done in time, added up
-    behind_s: Floats  #: [G], for which workers have jobs at the end
-    soon: float  #: quality of what comes soon, late or not, added up
-    soon_jobs: float  #: that it is of
-
-
-class Changes(NamedTuple):
-    """What becomes of the workers."""
-
-    at_s: Floats  #: [E], rising
-    worker: Ints  #: [E]
-    model: Ints  #: [E], -1 for none
-
-
-class RolledJobs(NamedTuple):
-    """Images of those that wait, the oldest first, then of those that arrive, in order.
-
-    Each image goes its own way. Engines let small jobs pass large ones, which these queues do not:
-    for that, either bears that its images wait here for longer (`bears_s`).
-    """
-
-    at_s: Floats  #: [J], 0 for those that wait
-    age_s: Floats  #: [J], since it came, at `at_s`
-    promised_s: Floats  #: [J], after it came, as those who place it know it
-    bears_s: Floats  #: [J], after it came, in which it is in time
-    weight: Floats  #: [J], part that an image is of its job
-    turn: Floats  #: [J], in [0, 1): which level of its row is meant for it
-    kind: Ints  #: [J], class
-    level: Ints  #: [J], of those that wait; -1 for those that arrive
-    cell: Ints  #: [J], which forecast its row is for
-
 
 #: Compiled code knows plain tuples alone: what it keeps on disk must be read by later versions.
 #: By model: the worker that serves next, when, and how many share it then.
@@ -320,6 +265,15 @@ def _pass_to(
     return done
 
 
+@compiled
+def _nobody(models: int, workers: int) -> tuple[ModelQueues, Holders]:
+    """Make room for who serves each model next, and for who holds it."""
+    queues = (np.empty(models, np.int64), np.empty(models), np.empty(models, np.int64))
+    counts, first = np.zeros(models, np.int64), np.empty(workers, np.int64)
+    holders = (np.empty((models, workers), np.int64), counts, first, np.full(workers, NEVER))
+    return queues, holders
+
+
 @inlined
 def _phase(now: float, settled_s: float, soon_s: float) -> int:
     """Say which rows are in force."""
@@ -343,11 +297,8 @@ def _roll(
     at_s, age_s, promised_s, bears_s, weight, turns, classes, given, cells = jobs
     free, models, done = free_now.copy(), models_now.copy(), 0
     earned, soon, soon_jobs = 0.0, 0.0, 0.0
-    size = level_model.max() + 1
-    queues = (np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64))
-    first, counts = np.empty(len(models), np.int64), np.zeros(size, np.int64)
-    leaves_s = np.full(len(models), NEVER)
-    holders = (np.empty((size, len(models)), np.int64), counts, first, leaves_s)
+    queues, holders = _nobody(level_model.max() + 1, len(models))
+    _, counts, first, leaves_s = holders
     times = (level_model, seconds, kinds)
     _leave(leaves_s, claims_s, changes, 0)
     _hold(free, models, holders)
@@ -358,14 +309,12 @@ def _roll(
             _leave(leaves_s, claims_s, changes, done)
             _hold(free, models, holders)
         promise = (now, promised_s[job] - age_s[job], caution)
-        if level < 0:
-            row = rows[_phase(now, settled_s, ends_s[0]), cells[job], c]
-            level = _turn(row, turns[job], level_model, counts)
-            level = _relieved(times, free, holders, queues, quality[c], level, promise)
-        elif not counts[level_model[level]]:
-            level = _relieved(times, free, holders, queues, quality[c], -1, promise)
-        else:
+        if level >= 0 and counts[level_model[level]]:
             _look(level_model[level], free, now, holders, queues)
+        else:  # not in a function of its own: that counts the arrays of each job once more
+            row = rows[_phase(now, settled_s, ends_s[0]), cells[job], c]
+            level = _turn(row, turns[job], level_model, counts) if level < 0 else -1
+            level = _relieved(times, free, holders, queues, quality[c], level, promise)
         if level < 0:
             continue
         model = level_model[level]

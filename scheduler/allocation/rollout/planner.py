@@ -23,7 +23,8 @@ from scheduler.allocation.rollout.candidates import STAY, candidates
 from scheduler.allocation.rollout.change import room, slots_of, transition
 from scheduler.allocation.rollout.compiled import Floats
 from scheduler.allocation.rollout.futures import PERIOD_S, Arrivals, draw
-from scheduler.allocation.rollout.kernel import RolledFleet, RolledJobs, Served, roll
+from scheduler.allocation.rollout.inputs import RolledFleet, RolledJobs, Served
+from scheduler.allocation.rollout.kernel import roll
 from scheduler.allocation.rollout.rows import ROUNDS, share
 from scheduler.allocation.rollout.scenarios import GRID
 from scheduler.allocation.rollout.tables import Tables, scaled, tables

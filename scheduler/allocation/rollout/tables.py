@@ -15,7 +15,8 @@ from core.application import promised_as
 from core.levels.level import exact_level
 from scheduler.allocation.problem import Demand, Instance, Slot
 from scheduler.allocation.rollout.compiled import Floats, Ints
-from scheduler.allocation.rollout.kernel import NEVER, Levels, RolledFleet
+from scheduler.allocation.rollout.inputs import Levels, RolledFleet
+from scheduler.allocation.rollout.kernel import NEVER
 from scheduler.allocation.rollout.rows import Uses
 from scheduler.allocation.situation import Seat, Situation
 

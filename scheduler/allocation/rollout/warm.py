@@ -5,7 +5,8 @@
 
 import numpy as np
 
-from scheduler.allocation.rollout.kernel import Changes, Levels, RolledFleet, RolledJobs, roll
+from scheduler.allocation.rollout.inputs import Changes, Levels, RolledFleet, RolledJobs
+from scheduler.allocation.rollout.kernel import roll
 from scheduler.allocation.rollout.rows import Uses, share
 
 

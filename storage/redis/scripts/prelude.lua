@@ -57,6 +57,14 @@ local function of_life(name, retries)
   return retries and name .. ':again' .. retries or name
 end
 
+local KEEP_PENDING_S = 259200  -- without a new one: an older version settles and leaves the index
+
+-- Enter a delivery that is to be made into its tenant's index of those.
+local function enter_pending(name, tenant)
+  redis.call('ZADD', 'pending:' .. tenant, now, name)
+  redis.call('EXPIRE', 'pending:' .. tenant, KEEP_PENDING_S)
+end
+
 -- Put a webhook in the outbox if the job asked for this event; `name` stays the same over retries.
 -- `hook`: `webhook_url`, `webhook_events`, `retries` and `tenant` of its record.
 local function post(id, event, name, data, hook)
@@ -67,7 +75,7 @@ local function post(id, event, name, data, hook)
   redis.call('HSET', 'delivery:' .. name, 'job', id, 'url', hook[1], 'event', event,
     'attempt', 0, 'body', data, 'tenant', hook[4])
   redis.call('ZADD', 'outbox', now, name)
-  redis.call('ZADD', 'pending:' .. hook[4], now, name)
+  enter_pending(name, hook[4])
 end
 
 -- Take a delivery from those that are to be made.

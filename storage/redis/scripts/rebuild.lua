@@ -69,8 +69,8 @@ local function enter_delivery(name, key)
     return
   end
   enter('ZADD', 'outbox', 'NX', now, name)
-  if tenant then
-    enter('ZADD', 'pending:' .. tenant, 'NX', now, name)
+  if tenant and not redis.call('ZSCORE', 'pending:' .. tenant, name) then
+    enter_pending(name, tenant)  -- not counted as missing: an older version posts without it
   end
 end
 

@@ -33,7 +33,7 @@ elseif wish == 'replay' then
   redis.call('PERSIST', key)
   redis.call('ZADD', 'outbox', now, name)
   if r[1] then
-    redis.call('ZADD', 'pending:' .. r[1], now, name)
+    enter_pending(name, r[1])
   end
 end
 count('webhooks:' .. ARGV[3])

@@ -440,6 +440,8 @@ def test_the_worker_of_the_gpu_that_controlnets_share_leaves_them_room(monkeypat
     assert "#RESERVED_GIB=4\n" in EXAMPLE
     none = read_compose({"RESERVED_GIB": "0"})["services"]["gpu-worker-0"]
     assert environment(none)["ATELIER_RESERVED_GIB"] == "0"
+    other = read_compose({"RESERVED_GIB_1": "4"})["services"]["gpu-worker-1"]
+    assert environment(other)["ATELIER_RESERVED_GIB"] == "4"
 
 
 def gpus_of(name):

@@ -11,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from cli.stack.devices import Devices
+from core.errors import ConfigurationError
 from core.settings import Settings
 from profiling import times
 from profiling.block_times import BlockTimer, measure_copy
@@ -198,6 +199,9 @@ def workers_of_one_machine_take_a_card_each(cuda, _):
     assert devices.of_worker(1) == {"CUDA_VISIBLE_DEVICES": "0"}
     assert devices.of_worker(2)["CUDA_VISIBLE_DEVICES"] == "1"
     assert devices.of_controlnets() == {"CUDA_VISIBLE_DEVICES": "1"}
+    named = Devices(settings=Settings(device="cuda:1"), workers=2, has_controlnets=True)
+    with pytest.raises(ConfigurationError, match="leave the number out"):
+        named.of_worker(1)
 
 
 def precision_and_memory_are_those_of_the_card(cuda, _):

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from api.views.openai_error import error_body
 from router.problems import problem
 
 
@@ -11,6 +12,13 @@ def test_what_openais_clients_ask_too_is_said_as_a_problem_and_as_theirs(path):
     said = json.loads(answer.text)
     assert (answer.content_type, said["detail"]) == ("application/problem+json", "all are away")
     assert said["error"]["message"] == "No cell can take this now: all are away"
+    assert said["error"]["code"] == "no_cell"
+
+
+@pytest.mark.parametrize("status", [408, 413, 429, 503])
+def test_an_error_says_what_the_api_would(status):
+    said = json.loads(problem("/v1/images/edits", status, "too-many", "Too many", "wait").text)
+    assert said == error_body(status, "Too many: wait", code="too_many")
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/models/acme/small"])

@@ -2,19 +2,24 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from core.application import Application
-from core.boards.fleet import QueueDepth, Worker
+from core.boards.cost import Cost
+from core.boards.fleet import FleetChange, QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import StoreUnavailable
 from core.latents import LatentKey, Lender
 from core.levels.approximation import SKIPS
 from core.model import Model
-from core.placement import PlacementQuery
+from core.placement import PlacementQuery, queue_of
+from scheduler.placement.backlog import Backlog
+from scheduler.placement.placer import NO_PLAN
 from scheduler.profile.profile import Profile
+from scheduler.routing.stations import Station, Stations
 from storage.vectors.index import Vector
 
 
@@ -37,6 +42,26 @@ def a_worker(
         memory_gib=memory_gib,
         running=running,
     )
+
+
+def report_to(
+    backlog: Backlog, fleet: Sequence[Worker], depths: Sequence[QueueDepth] = (), now: float = 0.0
+) -> None:
+    """Tell a backlog of workers and of what waits, as `scheduler/service/reports` does."""
+    backlog.hear(FleetChange(workers=fleet), now)
+    backlog.measure(depths, now)
+
+
+def station_of(
+    model: Model,
+    fleet: Sequence[Worker],
+    costs: Mapping[str, Mapping[str, Cost]],
+    levels: Mapping[str, float] | None = None,
+) -> Station | None:
+    """Find who serves a model of a fleet that was heard of at once."""
+    stations = Stations({model.name: model})
+    stations.hear(FleetChange(workers=fleet))
+    return stations.of(queue_of(model.name), replace(NO_PLAN, costs=costs, levels=levels or {}))
 
 
 class FakeFleet:
@@ -140,6 +165,11 @@ class FakeLenders:
 
     def __init__(self, *lenders: Lender) -> None:
         self.waiting = list(lenders)
+        self.deleted: list[str] = []
+
+    async def take_deleted(self, count: int) -> list[str]:
+        taken, self.deleted = self.deleted[:count], self.deleted[count:]
+        return taken
 
     async def take(self, count: int) -> list[Lender]:
         taken, self.waiting = self.waiting[:count], self.waiting[count:]

@@ -100,12 +100,16 @@ class RemoteControlNets:
         if session.peer is not None:
             return None
         now = time.monotonic()
+        held_back_by = self._ahead_of(session)
+        if any(each.workers for each in held_back_by):
+            session.waits_since = now
         if now - session.waits_since > self._patience_s:
             raise ControlUnavailable(
                 f"no ControlNet worker has taken this job within {self._patience_s:g} s: try again,"
                 " or have the operator start one"
             )
-        if session.taker is None and now - session.offered_at > session.patience_s:
+        is_due = session.taker is None and now - session.offered_at > session.patience_s
+        if is_due and not held_back_by:
             self._offer_again(session)
         return "a ControlNet worker"
 
@@ -174,7 +178,7 @@ class RemoteControlNets:
         match message:
             case wire.Taken() if session is not None and not session.workers:
                 session.taker = peer
-            case wire.Ready() if session is not None and session.peer is None:
+            case wire.Ready() if session is not None and session.is_unbegun:
                 self._begin(session, peer)
             case wire.Ready() if session is None or session.peer != peer:
                 self._send(peer, wire.frames(wire.End(session=message.session)))
@@ -221,7 +225,7 @@ class RemoteControlNets:
             return
         if self._landing.take(session, ask, answer, data).is_whole:
             del session.asked[answer.position]
-            session.num_losses = 0
+            self._clear(session)
         if session.last is not None and session.last.position == answer.position:
             session.last.note_answer(answer.held_s)
 
@@ -263,19 +267,42 @@ class RemoteControlNets:
             return
         log.warning("control_worker_lost", sessions=len(lost))
         self._landing.abandon()
+        is_of_one = len({session.opening.image for session in lost}) == 1
         for session in lost:
-            session.num_losses += 1
-            if session.num_losses >= MOST_LOSSES:
-                session.error = ControlUnavailable(
-                    f"{MOST_LOSSES} ControlNet workers were lost with this job, one after the other"
-                )
+            session.is_suspect = True
+            if is_of_one:  # of several images nobody can say which it was
+                self._charge(session)
             self._reopen(session)
+
+    def _charge(self, session: RemoteSession) -> None:
+        session.num_losses += 1
+        if session.num_losses >= MOST_LOSSES:
+            session.error = ControlUnavailable(
+                f"{MOST_LOSSES} ControlNet workers were lost with this job, one after the other"
+            )
+
+    def _clear(self, session: RemoteSession) -> None:
+        """Note that a session got what it asked for: its image need not be alone."""
+        session.num_losses = 0
+        for each in self._sessions.values():
+            if each.opening.image is session.opening.image:
+                each.is_suspect = False
 
     def _reopen(self, session: RemoteSession) -> None:
         session.taker = session.peer = session.block = session.last = None
         session.waits_since = time.monotonic()
         session.num_offers = 0
-        self._offer_again(session)
+        if session.error is None and not self._ahead_of(session):
+            self._offer_again(session)
+
+    def _ahead_of(self, session: RemoteSession) -> list[RemoteSession]:
+        """List those that a suspect waits for: images that may end a worker have it one by one."""
+        if not session.is_suspect:
+            return []
+        others = (
+            e for e in self._sessions.values() if e.opening.image is not session.opening.image
+        )
+        return [each for each in others if each.is_suspect and each.num_offers]
 
 
 def _remote(ask: StepQuery) -> RemoteSession:

@@ -61,7 +61,8 @@ class RemoteSession:
     peer: bytes | None = None  #: the worker that has it
     offered_at: float = 0.0  #: monotonic s, last time
     num_offers: int = 0  #: since it was last taken
-    num_losses: int = 0  #: of workers that had it, since it last got residuals
+    is_suspect: bool = False  #: its worker was lost, and its image got no residuals since
+    num_losses: int = 0  #: of workers that its image had for itself, since it got residuals
     error: EngineError | None = None  #: why there is no hope
     asked: dict[int, StepQuery] = field(
         default_factory=dict
@@ -106,6 +107,11 @@ class RemoteSession:
     def is_slow(self) -> bool | None:
         """Whether waiting for its link costs too much; None while that is not known."""
         return self.owner.is_slow(self)
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether it may begin with a worker that is ready."""
+        return self.peer is None and self.error is None
 
     def waits_for(self) -> str | None:
         """Say what it cannot go on without, if anything."""

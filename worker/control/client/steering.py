@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -96,13 +97,13 @@ class Steering:
         """
         self._late = self._late or self._how.late(self._model)
         begun: list[Steered] = []
-        own = range(sampler.position, sampler.num_steps)
+        own, image = range(sampler.position, sampler.num_steps), object()
         with ExitStack() as undo:
             for use in uses_of(request.controls, seen, fuses=self._how.fuses):
                 steps = _steps(use.controls[0], own)
                 if not steps:  # it begins and ends between two steps
                     continue
-                opening = use.opening(self._tell, conditioning)
+                opening = replace(use.opening(self._tell, conditioning), image=image)
                 rows = len(opening.text)
                 is_divided = is_halved and rows > 1 and not use.controls[0].is_adapter
                 for row in range(rows) if is_divided else [None]:

@@ -15,22 +15,23 @@ from core.errors import BadWeights, ObjectMissing
 from core.uploads.controlnet import manifest_key, weights_key
 from worker.cpu.inputs import read_object
 
-#: One at a time: each is in memory whole while it is read, and on the disk until it is loaded.
+#: One at a time: each is in memory whole while it is read.
 _fetching = threading.Lock()
 
 
 @contextmanager
 def fetched(controlnet_id: str) -> Iterator[Path]:
-    """Lay a kept ControlNet out as diffusers reads it, for a while; others wait for it.
+    """Lay a kept ControlNet out as diffusers reads it, for a while.
 
     Raises:
         BadWeights: it is gone, or is not the file that was kept.
         ObjectsUnavailable: the store did not give it in time.
     """
-    with _fetching, TemporaryDirectory(prefix="atelier-controlnet-") as name:
+    with TemporaryDirectory(prefix="atelier-controlnet-") as name:
         folder = Path(name) / controlnet_id
         folder.mkdir()
-        _lay_out(controlnet_id, folder)
+        with _fetching:
+            _lay_out(controlnet_id, folder)
         yield folder
 
 

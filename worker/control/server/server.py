@@ -127,6 +127,8 @@ class ControlServer:
                 self._receive_all()
                 self._compute(self._turns.take())
         for peer in tuple(self._peers.values()):
+            for session in peer.sessions:  # else they count it as a worker that was lost
+                peer.send(wire.SessionGone(session=session))
             self._drop(peer, "the ControlNet worker is shutting down")
 
     def _receive_all(self) -> None:

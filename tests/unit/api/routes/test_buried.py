@@ -143,8 +143,9 @@ async def test_a_job_whose_lora_was_deleted_is_not_tried_again(client, stack):
     assert lora_id in refused.json()["detail"]
 
 
-async def test_the_description_names_what_a_retry_answers(client):
+async def test_the_description_names_what_a_deletion_and_a_retry_answer(client):
     described = (await client.get("/openapi.json")).json()["paths"]
+    assert {"404", "409"} <= described["/v1/jobs/{job_id}"]["delete"]["responses"].keys()
     answers = described["/v1/jobs/{job_id}/retry"]["post"]["responses"]
     assert {"202", "404", "409", "410"} <= answers.keys()
 

@@ -52,7 +52,7 @@ def test_where_the_last_version_is_gone_it_goes_on_from_the_first_classifier(
 ) -> None:
     world = World(tmp_path, easy_labels())
     gone = a_version("gone", world.base.card.digest)
-    verdict, version = world.data.teach([gone], SCORES)
+    verdict, version = world.data.retrain([gone], SCORES)
     assert (verdict.chosen, verdict.base) == (NEW, world.base.card.digest)
     assert version is not None
     card = TrainedClassifier(world.files.get(version), FakeEncoder()).card
@@ -62,8 +62,8 @@ def test_where_the_last_version_is_gone_it_goes_on_from_the_first_classifier(
 def test_one_that_names_no_weights_is_in_force_nowhere(tmp_path: Path) -> None:
     world = World(tmp_path, easy_labels())
     nameless = world.publish(some_labels(800))
-    first, _ = world.data.teach([], SCORES)
-    verdict, _ = world.data.teach([nameless], SCORES)
+    first, _ = world.data.retrain([], SCORES)
+    verdict, _ = world.data.retrain([nameless], SCORES)
     assert verdict.before == first.before
 
 
@@ -73,9 +73,9 @@ def test_versions_taught_beside_another_classifier_are_not_gone_on_from(
 ) -> None:
     world = World(tmp_path, easy_labels())
     known = replace(some_labels(800), origin=WEIGHTS)
-    first, _ = world.data.teach([], SCORES)
-    assert world.data.teach([world.publish(known)], SCORES)[0].before != first.before
-    verdict, version = world.data.teach([world.publish(known, base)], SCORES)
+    first, _ = world.data.retrain([], SCORES)
+    assert world.data.retrain([world.publish(known)], SCORES)[0].before != first.before
+    verdict, version = world.data.retrain([world.publish(known, base)], SCORES)
     assert verdict.before == first.before
     assert version not in (None, SHIPPED)
 

@@ -20,7 +20,7 @@ from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, Placer
 from scheduler.routing.classify import OneClass
 from scheduler.routing.stations import Work
-from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
+from tests.unit.scheduler.fakes import a_model, a_profile, a_worker, report_to
 
 MODELS = {"base": a_model("base", load_s=60.0), "tiny": a_model("tiny", quality=0.5)}
 #: A full batch of eight makes 30 steps in 12 s.
@@ -49,7 +49,7 @@ def a_placer(*, running: int = 0, max_queue: int = 1000, **waiting: int) -> Plac
 def report(placer: Placer, now: float = 0.0, *, running: int = 0, **waiting: int) -> None:
     assert placer.overflow is not None
     depths = [QueueDepth(queue=f"gen.{m}", waiting=n, oldest_s=0.0) for m, n in waiting.items()]
-    placer.overflow.see([a_worker("w0", "tiny", running=running)], depths, now)
+    report_to(placer.overflow.backlog, [a_worker("w0", "tiny", running=running)], depths, now)
 
 
 def place(placer: Placer, query: PlacementQuery = ASKED, now: float = 0.0) -> object:
@@ -96,7 +96,7 @@ def test_batch_jobs_do_not_count_for_those_that_go_before_them() -> None:
     placer = a_placer(running=4)
     assert placer.overflow is not None
     depth = QueueDepth(queue="gen.tiny", waiting=900, oldest_s=0.0, later=900)
-    placer.overflow.see([a_worker("w0", "tiny", running=8)], [depth], 0.0)
+    report_to(placer.overflow.backlog, [a_worker("w0", "tiny", running=8)], [depth], 0.0)
     assert isinstance(place(placer), Placement)
     batch = replace(ASKED, max_wait_s=None, is_batch=True)
     answers = [place(placer, batch) for _ in range(110)]
@@ -182,7 +182,7 @@ def test_what_is_taken_would_be_done_within_the_limit_or_finds_a_slot(
 ) -> None:
     backlog = Backlog(MODELS)
     depth = QueueDepth(queue="gen.tiny", waiting=waiting, oldest_s=0.0)
-    backlog.see([a_worker("w0", "tiny", running=8 * (waiting > 0))], [depth], 0.0)
+    report_to(backlog, [a_worker("w0", "tiny", running=8 * (waiting > 0))], [depth], 0.0)
     admission = AdmissionControl(max_queue=1000)
     for images, has_ticket in jobs:
         work, query = Work(steps=30, images=images), replace(ASKED, ticket="t" * has_ticket)
@@ -251,7 +251,7 @@ def flooded(tenants: dict[str, int], *, max_queue: int = 1000) -> Placer:
     depth = QueueDepth(
         queue="gen.tiny", waiting=sum(tenants.values()), oldest_s=0.0, tenants=tenants
     )
-    placer.overflow.see([a_worker("w0", "tiny", running=8)], [depth], 0.0)
+    report_to(placer.overflow.backlog, [a_worker("w0", "tiny", running=8)], [depth], 0.0)
     return placer
 
 

@@ -12,7 +12,7 @@ from core.placement import PlacementQuery
 from scheduler.placement.backlog import REPORT_AGE_S, WEIGHT, Backlog, Sent
 from scheduler.placement.placer import NO_PLAN
 from scheduler.routing.stations import Work
-from tests.unit.scheduler.fakes import a_model, a_worker
+from tests.unit.scheduler.fakes import a_model, a_worker, report_to
 
 MODELS = {"base": a_model("base"), "tiny": a_model("tiny")}
 COSTS = {
@@ -34,8 +34,15 @@ QUERY = PlacementQuery(prompt="x", models=("base",))
 
 def a_backlog(*depths: QueueDepth) -> Backlog:
     backlog = Backlog(MODELS)
-    backlog.see([a_worker("w0", "base"), a_worker("w1", "tiny")], depths, 0.0)
+    report_to(backlog, [a_worker("w0", "base"), a_worker("w1", "tiny")], depths)
     return backlog
+
+
+def room(backlog: Backlog, most: int, tenant: str | None = None) -> float:
+    """Images of a tenant that may come beside one more job."""
+    before = backlog.before("gen.base", replace(QUERY, tenant=tenant), most + 1, PLAN, 0.0)
+    assert before is not None
+    return before.left
 
 
 def sent(at: float, *, queue: str = "gen.base", steps: float = 30.0, images: int = 1) -> Sent:
@@ -92,7 +99,7 @@ def test_jobs_are_like_those_sent_lately_and_those_that_wait_have_as_many_images
     assert backlog.usual == {"base": Usual(steps=20.0, images=2.0)}
     assert backlog.ahead("gen.base") == 3 * 2 + 2
     assert backlog.ahead("gen.base", is_batch=True) == 4 * 2 + 2
-    assert backlog.room("gen.base", 10) == (10 - 4) * 2 - 2
+    assert room(backlog, 10) == (10 - 4) * 2 - 2
     backlog.send(sent(0.0, steps=40.0, images=4), PLAN)
     assert backlog.usual == {"base": Usual(steps=20 + WEIGHT * 20, images=2 + WEIGHT * 2)}
 
@@ -100,9 +107,9 @@ def test_jobs_are_like_those_sent_lately_and_those_that_wait_have_as_many_images
 def test_a_queue_of_several_tenants_has_a_share_of_its_places_for_each() -> None:
     backlog = a_backlog(depth(9, tenants={"a": 8, "b": 1}))
     backlog.send(sent(0.0, images=2), PLAN)
-    assert backlog.room("gen.base", 9, "a") == (9 - 9) * 2 - 2
-    assert backlog.room("gen.base", 9, "b") == 9 * 2 / 3 - 2
-    assert backlog.room("gen.base", 9, "new") == 9 * 2 / 4
+    assert room(backlog, 9, "a") == (9 - 9) * 2 - 2
+    assert room(backlog, 9, "b") == 9 * 2 / 3 - 2
+    assert room(backlog, 9, "new") == 9 * 2 / 4
 
 
 @pytest.mark.parametrize(("share", "steps"), [(1.0, 30), (0.5, 15)])

@@ -49,7 +49,7 @@ class House:
     def __init__(self, *workers, score=pipeline):
         self.batches = Batches(lambda model, device: COSTS, stale_s=STALE_S)
         self.dispatcher = Dispatcher(self.batches, score)
-        self.batches.see(workers, 0.0)
+        self.batches.hear(FleetChange(workers=workers), 0.0)
 
     def send(self, job="new", now=0.0, **changes):
         queue = self.dispatcher.dispatch(PLACED, [work(job, **changes)], now)
@@ -70,7 +70,7 @@ def test_what_was_just_sent_counts_until_a_report_tells_of_it():
     house = House(worker("a@h"), worker("b@h"))
     assert {house.send(str(i)) for i in range(2)} == {"a@h", "b@h"}
     again = worker("a@h", work("0"), beat_at=2.0), worker("b@h", work("1"), beat_at=2.0)
-    house.batches.see(again, 1.0)
+    house.batches.hear(FleetChange(workers=again), 1.0)
     for _, offer in (found := house.batches.offers("gen.m", [work("x")], 1.0)):
         assert found[0][0].pipeline_s(offer, 1.0) == approx(10 * (1.0 + 1.0 + 0.1))
 
@@ -79,7 +79,7 @@ def test_what_no_report_tells_of_for_long_has_ended():
     house = House(worker("a@h"), worker("b@h", work("1", steps=1)))
     assert house.send() == "a@h"
     late = worker("a@h", beat_at=2.0), worker("b@h", work("1", steps=1), beat_at=2.0)
-    house.batches.see(late, SETTLE_S)
+    house.batches.hear(FleetChange(workers=late), SETTLE_S)
     assert house.send(now=SETTLE_S) == "a@h"
 
 
@@ -117,7 +117,7 @@ def test_whoever_is_silent_or_serves_no_queue_of_its_own_is_sent_nothing():
     assert house.send(now=STALE_S + 0.1) is None, "nobody has heard of anything for so long"
     house.batches.hear(FleetChange(gone=["a@h", "unheard-of@h"]), STALE_S + 0.1)
     assert house.send(now=STALE_S + 0.1) is None
-    house.batches.see([worker("a@h")], STALE_S + 0.2)
+    house.batches.hear(FleetChange(workers=[worker("a@h")]), STALE_S + 0.2)
     assert house.send(now=STALE_S + 0.2) == "a@h"
     assert House(replace(worker("a@h"), queues=("gen.m",))).send() is None
     assert House(replace(worker("a@h"), queues=("gen.n", "gen.n@a@h"))).send() is None
@@ -163,7 +163,7 @@ def test_in_a_large_fleet_some_are_looked_at_in_turn_and_all_that_have_the_templ
     idle[17] = replace(idle[17], recordings=("r",))
     idle[3] = replace(idle[3], shelved=("r",))
     batches = Batches(lambda model, device: COSTS, stale_s=STALE_S, most=8)  # one of a tier
-    batches.see(idle, 0.0)
+    batches.hear(FleetChange(workers=idle), 0.0)
     seen = [
         {batch.worker.name for batch, _ in batches.offers("gen.m", [work(recording="s")], 0.0)}
         for _ in range(5)

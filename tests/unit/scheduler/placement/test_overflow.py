@@ -17,7 +17,7 @@ from scheduler.placement.overflow import Overflow, PlacedQuality
 from scheduler.placement.placer import NO_PLAN, Placer
 from scheduler.profile.profile_file import EVERY, LevelFamily, Measured
 from scheduler.routing.classify import OneClass
-from tests.unit.scheduler.fakes import a_model, a_profile, a_worker, some_terms
+from tests.unit.scheduler.fakes import a_model, a_profile, a_worker, report_to, some_terms
 
 MODELS = {"xl": 1.0, "m": 0.9, "turbo": 0.8}
 #: Seconds of a step that one and eight images share; every job takes 30 steps and is promised 6 s.
@@ -52,7 +52,7 @@ def an_overflow(
         QueueDepth(queue=queue_of(model), waiting=count, oldest_s=0.0)
         for model, count in (waiting or {}).items()
     ]
-    overflow.see(a_fleet(**running), depths, at)
+    report_to(overflow.backlog, a_fleet(**running), depths, at)
     return overflow
 
 
@@ -139,7 +139,7 @@ def test_what_is_best_for_its_class_is_chosen_not_what_is_best_for_all() -> None
     quality = {"any": {"m@0": 0.9, "turbo@0": 0.8}, "simple": {"m@0": 0.7, "turbo@0": 1.0}}
     rows = LevelFamily(levels=("m@0", "turbo@0"), shares={"simple": 1.0}, quality=quality)
     overflow = Overflow(replace(PROFILE, measured=Measured(families={EVERY: rows})))
-    overflow.see(a_fleet(xl=8), [], 0.0)
+    report_to(overflow.backlog, a_fleet(xl=8))
     simple = replace(PLANNED, affinity="simple")
     plan = replace(a_plan(), usable=("xl@0", "xl@25"))
     assert relieve(overflow, simple, QUERY, plan).model == "turbo"
@@ -160,10 +160,10 @@ def test_what_is_placed_is_counted_once_by_the_quality_of_its_level() -> None:
 def test_who_counts_hears_from_which_model_to_which_a_job_went() -> None:
     heard: list[tuple[str, str]] = []
     overflow = Overflow(PROFILE, on_overflow=lambda old, new: heard.append((old, new)))
-    overflow.see(a_fleet(), [], 0.0)
+    report_to(overflow.backlog, a_fleet())
     relieve(overflow, PLANNED, QUERY, a_plan())
     assert heard == []
-    overflow.see(a_fleet(xl=8), [], 0.0)
+    report_to(overflow.backlog, a_fleet(xl=8))
     relieve(overflow, PLANNED, QUERY, a_plan())
     assert heard == [("xl", "m")]
 
@@ -182,7 +182,7 @@ def test_where_all_are_late_it_is_the_one_that_is_done_first() -> None:
 def test_of_models_as_good_as_each_other_the_first_by_name_is_taken() -> None:
     as_good = a_profile(*(a_model(name, quality=0.9) for name in MODELS))
     overflow = Overflow(as_good)
-    overflow.see(a_fleet(xl=8), [], 0.0)
+    report_to(overflow.backlog, a_fleet(xl=8))
     assert relieve(overflow, PLANNED, QUERY, a_plan()).model == "m"
 
 
@@ -214,7 +214,7 @@ def test_what_was_sent_since_the_report_counts() -> None:
     assert models[0] == "xl"
     assert set(models) == {"xl", "m"}
     assert models == sorted(models, reverse=True)  # once there is no more room it stays so
-    overflow.see(a_fleet(), [], REPORT_AGE_S + 0.1)
+    report_to(overflow.backlog, a_fleet(), now=REPORT_AGE_S + 0.1)
     assert relieve(overflow, PLANNED, QUERY, a_plan()).model == "xl"
 
 

@@ -5,6 +5,7 @@ import pytest
 from core.application import Application
 from core.boards.cost import Cost
 from core.boards.demand import AskedJob
+from core.boards.fleet import FleetChange
 from core.boards.image_work import ImageWork
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
@@ -15,7 +16,7 @@ from scheduler.placement.placer import NO_PLAN, Placer
 from scheduler.placement.step_cost import StepCosts
 from scheduler.placement.worker_batches import Batches
 from scheduler.routing.classify import OneClass
-from tests.unit.scheduler.fakes import a_model, a_profile, a_query, a_worker
+from tests.unit.scheduler.fakes import a_model, a_profile, a_query, a_worker, report_to
 
 MODELS = {"base": a_model("base"), "tiny": a_model("tiny", quality=0.6)}
 PLAN = replace(NO_PLAN, version=1, assignments={"w0": "base"}, levels={"base@0": 1.0})
@@ -36,7 +37,8 @@ def test_one_bad_item_of_a_batch_spoils_no_other() -> None:
 def test_an_edit_goes_to_the_worker_that_it_was_sent_to_and_other_jobs_to_any() -> None:
     batches = Batches(lambda model, device: StepCosts(start_s=0, row_s=1, pixels=1), stale_s=9.0)
     worker = a_worker("w@h", "base")
-    batches.see([replace(worker, queues=("gen.base", "gen.base@w@h"))], 0.0)
+    worker = replace(worker, queues=("gen.base", "gen.base@w@h"))
+    batches.hear(FleetChange(workers=[worker]), 0.0)
     placer = Placer(MODELS, OneClass(), dispatcher=Dispatcher(batches))
     placer.follow(PLAN)
     work = ImageWork(job="j", model="base", steps=4, rows=2, pixels=1, masked=0.1, recording="r")
@@ -50,9 +52,8 @@ def test_an_edit_that_is_placed_again_is_not_counted_twice() -> None:
     """It may go where it was sent: what it takes there is taken back first."""
     batches = Batches(lambda model, device: StepCosts(start_s=0, row_s=1, pixels=1), stale_s=9.0)
     names = ("w0@h", "w1@h")
-    batches.see(
-        [replace(a_worker(n, "base"), queues=("gen.base", f"gen.base@{n}")) for n in names], 0.0
-    )
+    fleet = [replace(a_worker(n, "base"), queues=("gen.base", f"gen.base@{n}")) for n in names]
+    batches.hear(FleetChange(workers=fleet), 0.0)
     placer = Placer(MODELS, OneClass(), dispatcher=Dispatcher(batches))
     placer.follow(PLAN)
     queues = []
@@ -73,7 +74,7 @@ def test_a_placer_that_knows_queues_knows_what_jobs_are_like_and_what_is_promise
         PLAN, assignments={"w0": "base", "w1": "tiny"}, resident=("base", "tiny"), costs=cost
     )
     overflow = Overflow(a_profile(*MODELS.values()))
-    overflow.see(workers, [], 0.0)
+    report_to(overflow.backlog, workers)
     placer = Placer(MODELS, OneClass(), overflow=overflow)
     placer.follow(plan)
     picky = Application(name="shop", tenant="t", models=("base", "tiny"), quality_floor=0.9)

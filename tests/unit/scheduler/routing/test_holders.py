@@ -13,8 +13,8 @@ from core.boards.plan import Plan, Usual
 from core.placement import own_queue_of
 from scheduler.placement.placer import NO_PLAN
 from scheduler.routing.model_ready import ModelReady
-from scheduler.routing.stations import Mould, Station, Stations, station_of
-from tests.unit.scheduler.fakes import a_model, a_worker
+from scheduler.routing.stations import Mould, Station, Stations, station_of_worker
+from tests.unit.scheduler.fakes import a_model, a_worker, station_of
 
 MODEL = a_model("base", step_s=0.1)
 MODELS = {"base": MODEL, "tiny": a_model("tiny", step_s=0.02)}
@@ -24,14 +24,12 @@ PLAN = replace(NO_PLAN, costs=COSTS)
 
 
 def a_station(**changes: object) -> Station:
-    station = station_of(MODEL, [replace(a_worker("w0", "base"), **changes)], COSTS, {})  # type: ignore[arg-type]
-    assert station is not None
-    return station
+    return station_of_worker(MODEL, replace(a_worker("w0", "base"), **changes), COSTS, {})  # type: ignore[arg-type]
 
 
 def of(*fleet: Worker, queue: str = "gen.base", plan: Plan | None = PLAN) -> Station | None:
     stations = Stations({"base": MODEL})
-    stations.see(fleet)
+    stations.hear(FleetChange(workers=fleet))
     return stations.of(queue, plan)
 
 
@@ -48,7 +46,7 @@ def test_jobs_are_expected_to_be_like_the_last_ones(steps: float, expected: floa
 def test_a_station_is_put_together_once_until_one_of_its_workers_or_the_plan_changes() -> None:
     fleet = [a_worker("w0", "base"), a_worker("w1", "tiny")]
     stations = Stations(MODELS)
-    stations.see(fleet)
+    stations.hear(FleetChange(workers=fleet))
     found = stations.of("gen.base", PLAN)
     assert found == a_station()
     stations.hear(FleetChange(workers=[a_worker("w1", "tiny", running=3)], gone=["unheard-of"]))
@@ -66,11 +64,11 @@ def test_a_station_is_put_together_once_until_one_of_its_workers_or_the_plan_cha
 
 
 def test_a_workers_own_queue_is_served_by_that_worker_alone() -> None:
-    fleet = [a_worker("w0@h", "base"), a_worker("w1@h", "base", running=8)]
-    free, busy = (of(*fleet, queue=own_queue_of("gen.base", each.name)) for each in fleet)
+    fleet = [a_worker("w0@h", "base"), a_worker("w1@h", "base", running=8), a_worker("w2@h")]
+    free, busy = (of(*fleet, queue=own_queue_of("gen.base", each.name)) for each in fleet[:2])
     assert free is not None and busy is not None
     assert (free.workers, free.present, busy.present) == (1, 0, 8)
-    for nobody in ("gen.base@gone@h", "gen.unheard-of@w0@h"):
+    for nobody in ("gen.base@gone@h", "gen.base@w2@h", "gen.unheard-of@w0@h"):
         assert of(*fleet, queue=nobody) is None
 
 
@@ -160,8 +158,7 @@ def test_what_is_cast_differs_from_its_mould_in_what_changes_alone() -> None:
     mould = Mould(worker, "running", "waiting")
     assert mould.cast(1, 2) == replace(worker, running=1, waiting=2)
     assert mould.cast(3, 0) == worker
-    station = station_of(MODEL, [worker], COSTS, {})
-    assert station is not None
+    station = station_of_worker(MODEL, worker, COSTS, {})
     busier = Mould(station, "present").cast(9)
     assert busier == replace(station, present=9)
     assert busier.full_throughput == station.full_throughput

@@ -10,17 +10,17 @@ from core.job import Edit, JobRequest
 from core.levels.approximation import skipping
 from core.request.init_image import InitImage
 from core.request.second_pass import SecondPass
-from scheduler.routing.holders import SLOWNESS, StationWorker, guess
+from scheduler.routing.holders import SLOWNESS, Kind, StationWorker, guess
 from scheduler.routing.stations import (
     CAUTION,
     TIGHT_CAUTION,
     Station,
     Work,
-    join,
-    station_of,
+    station_of_kinds,
+    station_of_worker,
     work_of,
 )
-from tests.unit.scheduler.fakes import a_model, a_worker
+from tests.unit.scheduler.fakes import a_model, a_worker, station_of
 
 MODEL = a_model("base", step_s=0.1)
 #: A step of eight takes four times as long as a step of one.
@@ -40,6 +40,13 @@ def a_station(*, workers: int = 1, present: int = 0, **levels: float) -> Station
     return station
 
 
+def joined(servers: Sequence[StationWorker], *, present: int = 0) -> Station:
+    kinds: dict[Cost, Kind] = {}
+    for server in servers:
+        kinds.setdefault(server.cost, Kind(server.cost)).add(server)
+    return station_of_kinds(kinds.values(), present=present, mean_steps=30)
+
+
 def test_a_step_takes_what_was_measured_and_in_between_and_beyond() -> None:
     cost = Cost(steps=((1, 0.1), (2, 0.15), (4, 0.2)))
     assert [cost.step_s(n) for n in (0.5, 1, 2, 3, 4, 6)] == pytest.approx(
@@ -55,8 +62,7 @@ def test_a_job_alone_takes_its_own_steps() -> None:
 def test_where_one_image_takes_each_step_the_others_wait_for_their_turn() -> None:
     linear = {"cpu": {"base": Cost(steps=((1, 0.1), (8, 0.8)), is_measured=True)}}
     worker = replace(a_worker("w", "base"), running=3, most_sharing=1)
-    station = station_of(MODEL, [worker], linear, {})
-    assert station is not None
+    station = station_of_worker(MODEL, worker, linear, {})
     before = 3 * MODEL.default_steps * 0.1
     assert station.eta_s(WORK) == pytest.approx(before + 20 * 0.1)
     assert station.throughput(8) == pytest.approx(1 / (MODEL.default_steps * 0.1))
@@ -138,10 +144,10 @@ def test_the_steps_left_are_those_of_the_level_and_the_strength(
 
 def test_slow_workers_say_so_by_their_last_steps() -> None:
     worker = replace(a_worker("w0", "base"), step_s=0.4, step_images=1.0)
-    slow = station_of(MODEL, [worker], COSTS, {})
-    assert slow is not None and slow.eta_s(WORK) == pytest.approx(4 * a_station().eta_s(WORK))
-    busy = station_of(MODEL, [replace(worker, step_images=8.0)], COSTS, {})
-    assert busy is not None and busy.eta_s(WORK) == pytest.approx(a_station().eta_s(WORK))
+    slow = station_of_worker(MODEL, worker, COSTS, {})
+    assert slow.eta_s(WORK) == pytest.approx(4 * a_station().eta_s(WORK))
+    busy = station_of_worker(MODEL, replace(worker, step_images=8.0), COSTS, {})
+    assert busy.eta_s(WORK) == pytest.approx(a_station().eta_s(WORK))
 
 
 @pytest.mark.parametrize(("reported", "counted"), [(1e6, SLOWNESS[1]), (1e-6, SLOWNESS[0])])
@@ -152,8 +158,7 @@ def test_a_worker_that_reports_nonsense_counts_as_slow_or_fast_as_one_can_be(
         replace(a_worker("w0", "base"), slowness=reported),
         replace(a_worker("w0", "base"), step_s=0.1 * reported, step_images=1.0),
     ):
-        station = station_of(MODEL, [worker], COSTS, {})
-        assert station is not None
+        station = station_of_worker(MODEL, worker, COSTS, {})
         assert station.steps_s[0] == pytest.approx(0.1 * counted)
 
 
@@ -165,29 +170,27 @@ def test_a_guess_is_known_for_one_until_a_step_was_made() -> None:
         (worker, COSTS, True),
         (replace(worker, step_s=0.1), {}, True),
     ):
-        station = station_of(MODEL, [reported], costs, {})
-        assert station is not None and station.is_known == is_known
+        assert station_of_worker(MODEL, reported, costs, {}).is_known == is_known
 
 
 def test_nobody_knows_when_a_model_that_no_worker_holds_is_done() -> None:
-    assert station_of(MODEL, [a_worker("w0", "tiny")], COSTS, {}) is None
+    assert station_of(MODEL, [a_worker("w0", "tiny")], COSTS) is None
 
 
 def test_workers_of_one_station_count_by_their_slots() -> None:
     fast, slow = (
         StationWorker(cost=Cost(steps=((1, s),)), slots=n) for s, n in ((0.1, 6), (0.5, 2))
     )
-    both = join([fast, slow], present=0, mean_steps=30)
+    both = joined([fast, slow])
     assert (both.slots, both.steps_s[:2]) == (8, pytest.approx((0.2, 0.4)))
     assert len(both.steps_s) == 6, "as many as may share a step of the larger one"
     assert both.is_known
-    assert not join([fast, slow._replace(is_known=False)], present=0, mean_steps=30).is_known
+    assert not joined([fast, slow._replace(is_known=False)]).is_known
 
 
 def test_what_a_worker_has_taken_and_not_begun_is_before_a_job_as_well() -> None:
     worker = replace(a_worker("w0", "base", running=2), waiting=3)
-    station = station_of(MODEL, [worker], COSTS, {})
-    assert station is not None and station.present == 5
+    assert station_of_worker(MODEL, worker, COSTS, {}).present == 5
 
 
 def test_a_deadline_leaves_room_for_what_others_cost_and_none_where_nobody_is() -> None:
@@ -229,7 +232,7 @@ def test_who_comes_too_late_is_told_when_as_few_are_left_as_it_may_find(
 ) -> None:
     """As many of each worker."""
     workers = [StationWorker(cost=COST, slots=count) for count in slots]
-    idle = join(workers, present=0, mean_steps=30)
+    idle = joined(workers)
     deadline_s = 1.0001 * limit_s(idle, left)
     busy = replace(idle, present=sum(slots))
     assert busy.retry_s(WORK, 0, deadline_s) == pytest.approx(busy._drain_s(sum(slots), left))
@@ -242,11 +245,9 @@ def stations(draw: st.DrawFn) -> Station:
     steps = ((1, first), (8, first * (1 + 7 * growth)))
     cost = Cost(fixed_s=draw(st.floats(0.0, 0.5)), steps=steps, is_measured=True)
     count = draw(st.integers(1, 4))
-    return join(
-        [StationWorker(cost=cost, slots=slots)] * count,
-        present=draw(st.integers(0, count * slots)),
-        mean_steps=draw(st.floats(5.0, 50.0)),
-    )
+    workers = [StationWorker(cost=cost, slots=slots)] * count
+    station = joined(workers, present=draw(st.integers(0, count * slots)))
+    return replace(station, mean_steps=draw(st.floats(5.0, 50.0)))
 
 
 works = st.builds(Work, steps=st.floats(1.0, 50.0), images=st.integers(1, 4))
@@ -280,7 +281,7 @@ def test_where_a_job_is_late_though_nobody_is_before_it_a_free_slot_is_what_it_m
     images: int, most: float
 ) -> None:
     cost = Cost(steps=((1, 0.1),), is_measured=True)
-    one_slot = join([StationWorker(cost=cost, slots=1)], present=0, mean_steps=30)
+    one_slot = joined([StationWorker(cost=cost, slots=1)])
     work = Work(steps=30, images=images)
     assert one_slot.most_before(work, 0.1) == most
     assert one_slot.most_before(Work(steps=30, images=3), 7.5) == 0.0, "two of its own are before"

@@ -42,7 +42,7 @@ class World:
         self.classifier = TrainedClassifier(folder, FakeEncoder())
         self.scores, self.board, self.metrics = MemoryScores(), MemoryClassifiers(), Metrics()
         self.adopted: list[TrainedClassifier] = []
-        self.vigil = DriftMonitor(
+        self.monitor = DriftMonitor(
             self.classifier,
             DriftDetector(LIMITS),
             scores=self.scores,
@@ -59,7 +59,7 @@ class World:
         quality = float(self.classifier.expect([PROMPT])[0, 0]) + off
         score = Score(job="", prompt=PROMPT, level=LEVELS[0], quality=quality)
         await self.scores.add([score] * count)
-        await self.vigil.round()
+        await self.monitor.round()
 
 
 def a_version(world: World, name: str, base: str | None = None) -> ClassifierVersion:
@@ -73,7 +73,7 @@ def a_version(world: World, name: str, base: str | None = None) -> ClassifierVer
 @pytest.fixture
 async def world(folder: Path) -> World:
     world = World(folder)
-    await world.vigil.round()
+    await world.monitor.round()
     return world
 
 
@@ -93,7 +93,7 @@ async def test_scores_from_before_it_led_are_not_its_business(folder: Path) -> N
     world.leads = False
     await world.score(30, off=-0.3)
     world.leads = True
-    await world.vigil.round()
+    await world.monitor.round()
     await world.score(30)
     assert await world.board.wanted() is None
 
@@ -104,7 +104,7 @@ async def test_a_published_classifier_is_adopted_once_and_learns_its_own_normal(
     await world.score(30)
     await world.board.publish(a_version(world, "new"))
     await world.score(30, off=-0.3)
-    await world.vigil.round()
+    await world.monitor.round()
     assert len(world.adopted) == 1
     assert await world.board.wanted() is None, "below the other one's normal, not its own"
 
@@ -133,10 +133,10 @@ async def test_one_that_cannot_be_used_leaves_the_old_one_in_force_and_watched(
     await world.score(10, off=-0.3)
     assert "0.300 below" in str(await world.board.wanted())
     world.fetched = folder
-    await world.vigil.round()
+    await world.monitor.round()
     assert world.adopted == [], "it is not tried again and again"
     await world.board.publish(a_version(world, "mended"))
-    await world.vigil.round()
+    await world.monitor.round()
     assert len(world.adopted) == 1
 
 
@@ -147,11 +147,11 @@ async def test_one_that_is_gone_or_of_other_weights_is_told_once(
     def fail(whatever: object) -> None:
         raise error
 
-    world.vigil._adopt = fail
+    world.monitor._adopt = fail
     await world.board.publish(a_version(world, "refused"))
     with capture_logs() as logs:
         for _ in range(3):
-            await world.vigil.round()
+            await world.monitor.round()
     told = [each["version"] for each in logs if each["event"] == "classifier_not_used"]
     assert told == ["refused"]
 
@@ -161,12 +161,12 @@ async def test_a_classifier_that_was_trained_by_hand_outlasts_those_taught_besid
 ) -> None:
     await world.board.publish(a_version(world, "of an older release", base=""))
     await world.board.publish(a_version(world, "other", base="other"))
-    await world.vigil.round()
+    await world.monitor.round()
     assert world.adopted == []
     await world.board.publish(a_version(world, "own"))
     await world.board.publish(a_version(world, "late", base="other"))
-    await world.vigil.round()
-    assert (len(world.adopted), world.vigil._version) == (1, "own")
+    await world.monitor.round()
+    assert (len(world.adopted), world.monitor._version) == (1, "own")
 
 
 async def test_what_an_older_release_published_is_adopted_beside_its_classifier(
@@ -178,7 +178,7 @@ async def test_what_an_older_release_published_is_adopted_beside_its_classifier(
     (tmp_path / CARD).write_text(json.dumps(card))
     world = World(tmp_path)
     await world.board.publish(ClassifierVersion(id="old", made_at=1.0, cause=""))
-    await world.vigil.round()
+    await world.monitor.round()
     assert len(world.adopted) == 1
 
 
@@ -220,10 +220,10 @@ async def test_a_classifier_of_the_models_that_are_served_is_handed_to_the_loop(
     folder: Path,
 ) -> None:
     classifier, loop = TrainedClassifier(folder, FakeEncoder()), FakeLoop()
-    vigil = opened(classifier, loop)
-    assert vigil is not None
+    monitor = opened(classifier, loop)
+    assert monitor is not None
     other = TrainedClassifier(folder, FakeEncoder())
-    vigil._adopt(other)
+    monitor._adopt(other)
     (successor,) = loop.successors
     assert successor.classes == other.classes
     assert successor.profile.shares == other.card.classes.shares

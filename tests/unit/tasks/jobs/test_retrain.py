@@ -25,13 +25,13 @@ BETTER = RetrainResult(
 
 
 class FakeRetraining:
-    """Teaches nothing, and says what it is told to say."""
+    """Trains nothing, and says what it is told to say."""
 
     def __init__(self, verdict=BETTER, version="new", error=None):
         self.verdict, self.version, self.error, self.asked = verdict, version, error, []
         self.deleted = []
 
-    def teach(self, versions, scores):
+    def retrain(self, versions, scores):
         self.asked.append(([v.id for v in versions], [s.job for s in scores]))
         if self.error:
             raise self.error
@@ -41,14 +41,14 @@ class FakeRetraining:
         self.deleted += version_ids
 
 
-async def retrain(board, school, lead=None):
+async def retrain(board, data, lead=None):
     scores = MemoryScores()
     await scores.add([SCORE])
     return await Retraining(
         board,
         scores,
         lead=lead or MemoryLeadership(MemoryStore(), "retrain", "a", 60.0),
-        school=lambda: school,
+        data=lambda: data,
         clock=lambda: 5.0,
     ).run()
 
@@ -62,9 +62,9 @@ async def a_board(*ids):
 
 
 async def test_a_better_classifier_is_published_with_its_cause():
-    board, school = await a_board("old"), FakeRetraining()
-    assert await retrain(board, school) == "trained anew"
-    assert school.asked == [(["old"], ["j1"])]
+    board, data = await a_board("old"), FakeRetraining()
+    assert await retrain(board, data) == "trained anew"
+    assert data.asked == [(["old"], ["j1"])]
     assert (await board.versions())[0] == ClassifierVersion(
         id="new",
         made_at=5.0,
@@ -86,9 +86,9 @@ async def test_without_a_better_one_all_stays_as_it_is_and_nothing_is_wanted_any
 
 
 async def test_what_nobody_wants_is_not_done():
-    school = FakeRetraining()
-    await retrain(MemoryClassifiers(), school)
-    assert school.asked == []
+    data = FakeRetraining()
+    await retrain(MemoryClassifiers(), data)
+    assert data.asked == []
 
 
 async def test_while_a_store_is_away_it_stays_wanted():
@@ -118,11 +118,11 @@ async def test_what_cannot_be_done_is_not_tried_for_ever(error):
 async def test_where_it_cannot_even_begin_it_is_not_tried_for_ever():
     board = await a_board()
 
-    def school():
+    def open_data():
         raise ConfigurationError("ATELIER_URL_SECRET: needed")
 
     lead = MemoryLeadership(MemoryStore(), "retrain", "a", 60.0)
-    await Retraining(board, MemoryScores(), lead=lead, school=school).run()
+    await Retraining(board, MemoryScores(), lead=lead, data=open_data).run()
     assert await board.wanted() is None
 
 
@@ -136,25 +136,26 @@ async def test_whatever_comes_of_it_another_may_retrain_at_once(error):
 
 
 async def test_while_another_is_at_it_nothing_is_done():
-    store, board, school = MemoryStore(), await a_board(), FakeRetraining()
+    store, board, data = MemoryStore(), await a_board(), FakeRetraining()
     lead, other = (MemoryLeadership(store, "retrain", name, 60.0) for name in "ab")
     assert await other.acquire() is not None
-    assert await retrain(board, school, lead) == "somebody else is at it"
-    assert (school.asked, await board.wanted()) == ([], "quality fell")
+    assert await retrain(board, data, lead) == "somebody else is at it"
+    assert (data.asked, await board.wanted()) == ([], "quality fell")
 
 
 async def test_files_of_forgotten_classifiers_go_but_not_those_of_one_that_came_back():
     board = await a_board("twice", *(f"v{i}" for i in range(KEPT - 2)), "twice")
-    school = FakeRetraining(version=SHIPPED)
-    await retrain(board, school)
-    assert school.deleted == [], "`twice` is forgotten once, and remembered once"
+    data = FakeRetraining(version=SHIPPED)
+    await retrain(board, data)
+    assert data.deleted == [], "`twice` is forgotten once, and remembered once"
     for _ in range(KEPT):
         await board.want("again")
-        await retrain(board, school)
-    assert set(school.deleted) == {"twice", *(f"v{i}" for i in range(KEPT - 2))}
+        await retrain(board, data)
+    assert set(data.deleted) == {"twice", *(f"v{i}" for i in range(KEPT - 2))}
 
 
-async def test_the_lease_is_kept_while_it_works():
+@pytest.mark.parametrize("step", ["open", "retrain"])
+async def test_the_lease_is_kept_while_it_works(step):
     renewed = []
 
     class Lead(MemoryLeadership):
@@ -162,12 +163,20 @@ async def test_the_lease_is_kept_while_it_works():
             renewed.append(1)
             return True
 
-    class Slow(FakeRetraining):
-        def teach(self, versions, scores):
+    def work(at):
+        if step == at:
             asyncio.run(asyncio.sleep(0.05))
-            return super().teach(versions, scores)
+
+    class Slow(FakeRetraining):
+        def __init__(self):
+            work("open")
+            super().__init__()
+
+        def retrain(self, versions, scores):
+            work("retrain")
+            return super().retrain(versions, scores)
 
     board, lead = await a_board(), Lead(MemoryStore(), "retrain", "a", 60.0)
-    retraining = Retraining(board, MemoryScores(), lead=lead, school=Slow, renew_s=0.01)
+    retraining = Retraining(board, MemoryScores(), lead=lead, data=Slow, renew_s=0.01)
     assert await retraining.run() == "trained anew"
     assert renewed

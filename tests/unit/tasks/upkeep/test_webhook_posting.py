@@ -84,6 +84,18 @@ async def test_no_more_webhooks_are_handed_out_than_workers_have_room_for():
     assert len(await service.round()) == 1
 
 
+async def test_without_cpu_workers_no_tenant_fills_the_store():
+    service = Service()
+    service.outbox = MemoryOutbox(service.store, max_pending=10)
+    service.restart()
+    service.num_waiting = MAX_POSTING
+    service.post("a.test", 30)
+    service.post("b.test", 3)
+    assert await service.round() == []
+    left = [post.delivery.tenant for post in service.store.outbox.values()]
+    assert (left.count("a.test"), left.count("b.test")) == (10, 3)
+
+
 async def test_a_receiver_that_hangs_holds_up_its_own_webhooks_alone():
     service = Service()
     service.post("a.test", 200)

@@ -3,13 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.allocation.rollout.kernel import (
-    NEVER,
-    Changes,
-    Levels,
-    RolledFleet,
-    RolledJobs,
-)
+from scheduler.allocation.rollout.inputs import Changes, Levels, RolledFleet, RolledJobs
+from scheduler.allocation.rollout.kernel import NEVER
 from scheduler.allocation.rollout.kernel import roll as roll_until
 
 UNTIL_S = 60.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from core.cells.capacity import CellCapacity, Segment
-from simulator.routed import CellWorld, route
+from simulator.cell_routing import CellWorld, route
 from simulator.world import Outage
 
 RATE, SECONDS, TENANTS = 200.0, 120, 300
