@@ -182,7 +182,7 @@ def open_drift_monitor(
     profile: Profile,
     loop: PlanLoop,
 ) -> DriftMonitor | None:
-    """Join the monitor to the stores; None: there is no trained classifier, or nowhere to find more.
+    """Join it to the stores; None: there is no trained classifier, or nowhere to find more.
 
     `profile`: as it was measured, before any classifier told it its classes.
     """
