@@ -18,7 +18,7 @@ import typer
 
 from bench.parts.image_sets import Judge, similarity
 from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
-from catalog.models import FILE, read_model
+from catalog.models import read_found
 from core.job import JobRequest
 from core.levels.schedule import SCHEDULE_STEPS, scaled
 from profiling.lora_bound import ALIKE, bound_of, likeness
@@ -166,7 +166,7 @@ def main(
 ) -> None:
     """Compare late LoRAs with LoRAs in time. Example: `python -m bench.lora_quality --quick`."""
     torch.set_num_threads(1)
-    runner = load(base, read_model(base / FILE), device="cpu", dtype="float32")
+    runner = load(base, read_found(base).model, device="cpu", dtype="float32")
     assert isinstance(runner, DiffusionRunner)
     judge = Judge(Scorer(SCORER))
     count, profiled = (5, 1) if quick else (prompts, COMPARED)

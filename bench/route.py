@@ -50,7 +50,7 @@ from scheduler.placement.step_cost import StepCosts
 from scheduler.placement.worker_batches import Batches
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import OneClass
-from storage.boards.fleet import report
+from storage.boards.fleet import Reporter
 from storage.redis.connect import connect_sync
 from storage.redis.server import find_server_binary, server_command
 
@@ -206,7 +206,7 @@ def report_once(url: str, name: str) -> None:
     client = connect_sync(url)
     for _ in range(100):
         try:
-            return report(client, worker)
+            return Reporter(client).report(worker)
         except StoreUnavailable:
             time.sleep(0.05)
     raise SystemExit("the store did not start")

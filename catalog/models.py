@@ -117,15 +117,6 @@ def undescribed(folder: Path) -> Mapping[str, str]:
     return survey(folder).refused
 
 
-def read_model(path: Path) -> Model:
-    """Read one `atelier.json`, and what it leaves out from the folder that it is in.
-
-    Raises:
-        ConfigurationError: it cannot be read, or has a field that models do not have.
-    """
-    return read_found(path.parent).model
-
-
 def read_whatever(folder: Path, name: str | None = None) -> ReadModel:
     """Read one folder, whatever strangers have left in it: one of them must not end a service.
 

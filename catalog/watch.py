@@ -50,36 +50,38 @@ class LoadedWeights:
         self._folder, self._clock = folder, clock
         self._loaded: dict[str, str] = {}  #: fingerprints, by model
         self._seen: dict[str, tuple[Signature, float]] = {}  #: states of folders, and since when
-        self._read: dict[str, Signature] = {}  #: states in which weights were compared
+        self._read: dict[str, tuple[Signature, str]] = {}  #: weights, and in which state
 
     def note(self, name: str, weights: str) -> None:
         """Note the fingerprint of what is about to be loaded: it may change before that is over."""
         self._loaded[name] = weights
-        self._read.pop(name, None)
 
     def replaced(self, names: Iterable[str]) -> list[str]:
-        """Name those of these models whose folders hold other weights, once they are whole.
-
-        Weights are read when a folder has been as it is for `SETTLED_S`, and not again.
-        """
+        """Name those of these models whose folders hold other weights, once they are whole."""
         return [name for name in names if name in self._loaded and self._is_replaced(name)]
 
     def _is_replaced(self, name: str) -> bool:
+        found = self._weights_of(name)
+        return found is not None and found != self._loaded[name]
+
+    def _weights_of(self, name: str) -> str | None:
+        """Read the weights of a folder that has been as it is for `SETTLED_S`, once."""
         now = signature(self._folder / name)
-        if now == self._read.get(name):
-            return False
+        known, weights = self._read.get(name, (None, None))
+        if now == known:
+            return weights
         seen, since = self._seen.get(name, (None, 0.0))
         if now != seen:
             self._seen[name] = now, self._clock()
-            return False
+            return None
         if self._clock() - since < SETTLED_S:
-            return False
+            return None
         try:
             weights = fingerprint(self._folder / name)
         except OSError:  # it goes meanwhile, or is written after all
-            return False
-        self._read[name] = now
-        return weights != self._loaded[name]
+            return None
+        self._read[name] = now, weights
+        return weights
 
 
 def signature(folder: Path) -> Signature:

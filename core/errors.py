@@ -26,7 +26,7 @@
   + ObjectMissing          there is no object under this key
   + TargetRefused          a client's URL leads where we do not call
   + ImageRefused           what a client sent as an image is not one we take; names no field yet
-  + LoraRefused            what a client sent as a LoRA is none, or none for this model; says why
+  + WeightsRefused         what a client sent as weights is no file that we take, or fits no model
   + ModelRefused           what an operator wants served is no model that can be; says what helps
   + PromptRefused          a prompt has weights or breaks that mean nothing here; names no field yet
   + LeaseLost              the job belongs to another claim by now; what was made is dropped
@@ -250,8 +250,8 @@ class ModelRefused(AtelierError):
     """A folder or a file cannot be served as a model; says why, and what would help."""
 
 
-class LoraRefused(AtelierError):
-    """What a client sent as a LoRA is none that we take, or does not fit the model. Says why."""
+class WeightsRefused(AtelierError):
+    """What a client sent as weights is no file that we take, or fits no model. Says why."""
 
 
 class PromptRefused(AtelierError):

@@ -11,7 +11,7 @@ from rich.console import Console
 from catalog.lora.layers import read_shapes
 from catalog.lora.names import Shapes
 from catalog.lora.parse import parse
-from core.errors import LoraRefused
+from core.errors import WeightsRefused
 from core.job import JobRequest
 from core.model import Model
 from profiling.lora_bound import bound_of, likeness
@@ -73,7 +73,7 @@ def measure_bounds(
 
 
 def read_lora(file: Path, shapes: Shapes) -> Lora:
-    """Read a LoRA for a model with these layers. Raises: LoraRefused."""
+    """Read a LoRA for a model with these layers. Raises: WeightsRefused."""
     data = bytearray(file.read_bytes())
     return Lora.of(file.stem, torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes))
 
@@ -91,7 +91,7 @@ def _bound(
 def _fits(file: Path, shapes: Shapes) -> bool:
     try:
         return bool(parse(file.read_bytes(), shapes))
-    except LoraRefused:
+    except WeightsRefused:
         return False
 
 

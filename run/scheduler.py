@@ -27,8 +27,8 @@ from core.log import end as end_process
 from core.placement import Answer, PlacementQuery, queue_of
 from core.settings import Settings, get_settings
 from scheduler.allocation.registry import find_policy, prepare
+from scheduler.approximate_cache.cache import ApproximateCache, open_approximate_cache
 from scheduler.approximate_cache.embed import open_embedder
-from scheduler.approximate_cache.lending import ApproximateCache, open_lending
 from scheduler.metrics import Metrics
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.dispatch import Dispatcher
@@ -84,11 +84,11 @@ class RouteService:
         batched: BatchedClassifier,
         loop: PlanLoop,
         metrics: Metrics,
-        lending: ApproximateCache | None = None,
+        approximate_cache: ApproximateCache | None = None,
     ) -> None:
         self._placer = placer
         self._classifier = batched
-        self._lending = lending
+        self._approximate_cache = approximate_cache
         self._loop = loop
         self._metrics = metrics
         self._requests = msgspec.json.Decoder(RouteRequest)
@@ -110,9 +110,9 @@ class RouteService:
     async def _start(
         self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
     ) -> list[Answer]:
-        if self._lending is None:
+        if self._approximate_cache is None:
             return from_noise(answers)
-        return await self._lending.start(queries, answers)
+        return await self._approximate_cache.start(queries, answers)
 
     async def healthz(self, request: Request) -> Response:
         """Alive; asks nobody."""
@@ -177,10 +177,10 @@ def create_app(settings: Settings) -> FastAPI:
     admission = AdmissionControl(max_queue=settings.max_queue)
     placer = Placer(profile.models, classifier, dispatcher, overflow, admission)
     batched = BatchedClassifier(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
-    lending = open_lending(
+    approximate_cache = open_approximate_cache(
         settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
     )
-    loop = build_loop(settings, redis, fleet, placer, profile, metrics, lending)
+    loop = build_loop(settings, redis, fleet, placer, profile, metrics, approximate_cache)
 
     drift_monitor = open_drift_monitor(
         settings, redis, metrics, in_force=in_force, encoder=encoder, profile=measured, loop=loop
@@ -190,8 +190,8 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with suppress(Unavailable):  # who asks first is placed by the plan that was left
             await loop.follow_board()
-        parts = [part for part in (loop, lending, reports, drift_monitor) if part is not None]
-        tasks = [asyncio.create_task(part.run()) for part in parts]
+        parts = (loop, approximate_cache, reports, drift_monitor)
+        tasks = [asyncio.create_task(part.run()) for part in parts if part is not None]
         tasks.append(asyncio.create_task(_prepare(settings.policy)))
         if isinstance(measured.models, Catalogue):
             tasks.append(asyncio.create_task(follow_models(measured.models, loop)))
@@ -201,7 +201,7 @@ def create_app(settings: Settings) -> FastAPI:
         await redis.aclose()
 
     app = FastAPI(title="Atelier scheduler", lifespan=lifespan, openapi_url=None)
-    service = RouteService(placer, batched, loop, metrics, lending)
+    service = RouteService(placer, batched, loop, metrics, approximate_cache)
     app.add_route("/route", service.route, methods=["POST"])
     for name in ("healthz", "readyz", "plan", "metrics"):
         app.add_route(f"/{name}", getattr(service, name), methods=["GET"])
@@ -243,11 +243,12 @@ def build_loop(
     placer: Placer,
     profile: Profile,
     metrics: Metrics,
-    lending: ApproximateCache | None = None,
+    approximate_cache: ApproximateCache | None = None,
 ) -> PlanLoop:
     """Join the plan loop to the store."""
     owner = f"{socket.gethostname()}:{os.getpid()}"
-    hits, switch = (lending.hits, lending.switch) if lending else (None, None)
+    hits = approximate_cache.hits if approximate_cache else None
+    switch = approximate_cache.switch if approximate_cache else None
     return PlanLoop(
         placer,
         Outlook(profile, metrics, hits=hits, switch=switch),

@@ -9,8 +9,8 @@ from api.intake.rules import faults_of_use
 from api.intake.weights import Spool, WeightsIntake, read_for
 from catalog.controlnet.encoder import Config, ControlNetEncoder, Traits
 from catalog.controlnet.manifest import find_config, read_tensors
-from catalog.lora.header import HEAD_BYTES
-from core.errors import BadWeights, FieldError, InvalidRequest, NotFound
+from catalog.safetensors_header import HEAD_BYTES
+from core.errors import BadWeights, FieldError, InvalidRequest
 from core.model import Model
 from core.uploads.controlnet import KeptControlNet, is_kept
 from core.uploads.upload import UploadKind
@@ -20,7 +20,7 @@ from storage.tenants.uploads import Uploads
 ReadEncoder = Callable[[str], ControlNetEncoder | None]
 
 
-class ControlNetIntake(WeightsIntake):
+class ControlNetIntake(WeightsIntake[KeptControlNet]):
     """Reads ControlNet files, and the kept ControlNets that jobs name."""
 
     def __init__(
@@ -31,8 +31,7 @@ class ControlNetIntake(WeightsIntake):
         encoder: ReadEncoder,
     ) -> None:
         """Prepare; encoders are read for each file: another model may have a name by then."""
-        super().__init__(models)
-        self.records = records
+        super().__init__(records, models)
         self._encoder = encoder
 
     async def take(
@@ -58,9 +57,8 @@ class ControlNetIntake(WeightsIntake):
         for at, use in enumerate(draft.create.controls):
             if not is_kept(use.id):
                 continue
-            try:
-                kept = await self.records.get(UploadKind.CONTROLNET, use.id, draft.tenant)
-            except NotFound:
+            kept = await self._find(UploadKind.CONTROLNET, use.id, draft.tenant)
+            if kept is None:
                 wrong.append(FieldError(f"controls.{at}.id", "is the id of no ControlNet here"))
                 continue
             wrong += faults_of_use(at, use, kept)

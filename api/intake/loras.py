@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
-from io import BytesIO
 
 from api.intake.draft import Draft
 from api.intake.weights import Spool, WeightsIntake, read_for
-from catalog.lora.header import HEAD_BYTES, Header, read_header
 from catalog.lora.names import Shapes
 from catalog.lora.parse import LayerChange, check_head, find_changes
-from core.cells.ids import is_id
-from core.errors import FieldError, InvalidRequest, LoraRefused, NotFound
+from catalog.safetensors_header import Header
+from core.errors import FieldError, InvalidRequest, WeightsRefused
 from core.model import Model
 from core.uploads.lora import KeptLora
 from core.uploads.upload import UploadKind
@@ -21,15 +19,14 @@ from storage.tenants.uploads import Uploads
 ReadShapes = Callable[[str], Shapes]
 
 
-class LoraIntake(WeightsIntake):
+class LoraIntake(WeightsIntake[KeptLora]):
     """Reads LoRA files, and the LoRAs that jobs name."""
 
     def __init__(
         self, *, records: Uploads[KeptLora], models: Mapping[str, Model], shapes: ReadShapes
     ) -> None:
         """Prepare; layers are read for each file: another model may have a name by then."""
-        super().__init__(models)
-        self.records = records
+        super().__init__(records, models)
         self._shapes = shapes
 
     async def take(
@@ -60,7 +57,9 @@ class LoraIntake(WeightsIntake):
         Raises: InvalidRequest naming each that is none, or is named twice, or fits no model left.
         """
         uses = draft.create.loras
-        found = await asyncio.gather(*(self._find(use.id, draft.tenant) for use in uses))
+        found = await asyncio.gather(
+            *(self._find(UploadKind.LORA, use.id, draft.tenant) for use in uses)
+        )
         applied, wrong, seen = [], [], set()
         for at, (use, lora) in enumerate(zip(uses, found, strict=True)):
             if lora is None:
@@ -74,19 +73,9 @@ class LoraIntake(WeightsIntake):
             raise InvalidRequest(wrong)
         return draft.keep(draft.models, loras=tuple(applied))
 
-    async def _find(self, lora_id: str, tenant: str) -> KeptLora | None:
-        if not is_id(lora_id):
-            return None
-        try:
-            return await self.records.get(UploadKind.LORA, lora_id, tenant)
-        except NotFound:
-            return None
-
 
 def _header(spool: Spool, *, is_whole: bool) -> Header:
-    head = spool.head(HEAD_BYTES)
-    size = spool.size_bytes if is_whole else len(head)
     try:
-        return read_header(BytesIO(head), size, is_whole=is_whole)
-    except LoraRefused as error:
+        return spool.header(is_whole=is_whole)
+    except WeightsRefused as error:
         raise InvalidRequest([FieldError("body", str(error))]) from error

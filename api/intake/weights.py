@@ -5,13 +5,24 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
+from io import BytesIO
 from mmap import ACCESS_READ, mmap
 from tempfile import TemporaryFile
-from typing import BinaryIO, Self, TypeVar
+from typing import BinaryIO, Generic, Self, TypeVar
 
-from catalog.lora.header import HEAD_BYTES
-from core.errors import BadWeights, FieldError, InvalidRequest, LoraRefused, ObjectsUnavailable
+from catalog.safetensors_header import HEAD_BYTES, Header, read_header
+from core.cells.ids import is_id
+from core.errors import (
+    BadWeights,
+    FieldError,
+    InvalidRequest,
+    NotFound,
+    ObjectsUnavailable,
+    WeightsRefused,
+)
 from core.model import Model
+from core.uploads.upload import UploadKind
+from storage.tenants.uploads import K, Uploads
 
 T = TypeVar("T")
 
@@ -60,6 +71,12 @@ class Spool:
         """Read the first bytes; fewer if no more have come."""
         return os.pread(self.file.fileno(), count, 0)
 
+    def header(self, *, is_whole: bool) -> Header:
+        """Read what a safetensors file says that it holds. Raises: WeightsRefused."""
+        head = self.head(HEAD_BYTES)
+        size = self.size_bytes if is_whole else len(head)
+        return read_header(BytesIO(head), size, is_whole=is_whole)
+
     @contextmanager
     def whole(self) -> Iterator[mmap]:
         """Look at all of it as if it were in memory."""
@@ -74,10 +91,11 @@ class Spool:
         self.size_bytes += len(block)
 
 
-class WeightsIntake:
-    """Takes files that are for some of the models served; says why one is for none."""
+class WeightsIntake(Generic[K]):
+    """Takes files that are for some of the models served, and finds those that jobs name."""
 
-    def __init__(self, models: Mapping[str, Model]) -> None:
+    def __init__(self, records: Uploads[K], models: Mapping[str, Model]) -> None:
+        self.records: Uploads[K] = records
         self._models = models
         self._checking = asyncio.Semaphore(1)  # its threads share the interpreter with the loop
 
@@ -106,6 +124,15 @@ class WeightsIntake:
         async with self._checking:
             return await asyncio.to_thread(check, names)
 
+    async def _find(self, kind: UploadKind, upload_id: str, tenant: str) -> K | None:
+        """Find what a job names; None: it is no id, or of nothing that the tenant keeps."""
+        if not is_id(upload_id):
+            return None
+        try:
+            return await self.records.get(kind, upload_id, tenant)
+        except NotFound:
+            return None
+
 
 def read_for(names: Iterable[str], read: Callable[[str], T]) -> dict[str, T]:
     """Read a file for each of these models; those that it does not fit are left out.
@@ -117,7 +144,7 @@ def read_for(names: Iterable[str], read: Callable[[str], T]) -> dict[str, T]:
     for name in names:
         try:
             fits[name] = read(name)
-        except (LoraRefused, BadWeights) as error:
+        except (WeightsRefused, BadWeights) as error:
             reasons[name] = str(error)
     if not fits:
         said = "; ".join(f"{reason} ({name})" for name, reason in reasons.items())

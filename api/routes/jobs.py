@@ -116,8 +116,7 @@ def _eta_of(services: Services, job: Job, position: int | None) -> float | None:
     """Predict how many seconds are left until a job is done; None: no worker can hold its model."""
     queue = job.placement.queue
     station = services.stations.of(queue, services.follower.plan)
-    if station is None:
-        station = coming_station(services, queue)
+    station = station or coming_station(services, queue)
     if station is None:
         return None
     work = work_of(job.request, job.placement.approximation, job.progress.step)

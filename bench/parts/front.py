@@ -10,7 +10,7 @@ import httpx
 
 from core.boards.fleet import Worker
 from core.placement import queue_of
-from storage.boards.fleet import report
+from storage.boards.fleet import Reporter
 from storage.redis.connect import connect_sync
 from tests.servers import Server
 
@@ -43,7 +43,7 @@ def reporting(redis_url: str, models: Sequence[str]) -> Iterator[None]:
     def run() -> None:
         while not is_over.is_set():
             for name in models:
-                report(client, _worker(name))
+                Reporter(client).report(_worker(name))
             is_over.wait(0.5)
 
     thread = threading.Thread(target=run, daemon=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from catalog.lora.header import read_header
-from core.errors import BadWeights, LoraRefused
+from catalog.safetensors_header import read_header
+from core.errors import BadWeights, WeightsRefused
 
 Shape = tuple[int, ...]
 Config = dict[str, object]  #: as diffusers writes it
@@ -48,7 +48,7 @@ def read_shapes(part: Path, is_copied: Callable[[str], bool]) -> dict[str, Shape
         try:
             with file.open("rb") as data:
                 tensors = read_header(data, file.stat().st_size).tensors
-        except (LoraRefused, OSError) as error:
+        except (WeightsRefused, OSError) as error:
             raise BadWeights(f"{part.parent.name}/{part.name}/{file.name}: {error}") from error
         shapes |= {name: entry.shape for name, entry in tensors.items() if is_copied(name)}
     return shapes

@@ -14,8 +14,8 @@ from catalog.controlnet.encoder import Config, ControlNetEncoder, Shape, Traits
 from catalog.controlnet.flux_encoder import FluxEncoder
 from catalog.controlnet.joint_encoder import JointEncoder
 from catalog.controlnet.unet_encoder import UNetEncoder
-from catalog.lora.header import TensorEntry, read_header
-from core.errors import BadWeights, LoraRefused
+from catalog.safetensors_header import TensorEntry, read_header
+from core.errors import BadWeights, WeightsRefused
 
 _FLOATS = {"F16", "BF16", "F32"}
 _NO_TRAITS = Traits()
@@ -46,7 +46,7 @@ def read_tensors(head: bytes, size: int, *, is_whole: bool = True) -> Tensors:
     """
     try:
         return read_header(BytesIO(head), size, is_whole=is_whole).tensors
-    except LoraRefused as error:
+    except WeightsRefused as error:
         raise BadWeights(str(error)) from error
 
 

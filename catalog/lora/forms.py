@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from math import prod
 
-from catalog.lora.header import TensorEntry
-from core.errors import LoraRefused
+from catalog.safetensors_header import TensorEntry
+from core.errors import WeightsRefused
 
 Shape = tuple[int, ...]
 Roles = Mapping[str, TensorEntry]
@@ -62,17 +62,20 @@ _ALL = {"alpha", "dora_scale", "magnitude", "diff_b"}
 
 
 def form_of(called: str, roles: Roles) -> Form:
-    """Tell what a layer's tensors are. Raises: LoraRefused if they are none, or two, of these."""
+    """Tell what a layer's tensors are.
+
+    Raises: WeightsRefused if they are none, or two, of these.
+    """
     for form in Form:
         if own := roles.keys() & (_MUST[form] | _MAY[form]):
             if missing := _MUST[form] - roles.keys():
-                raise LoraRefused(f"{called}: {min(missing)} is missing, of a {form}")
+                raise WeightsRefused(f"{called}: {min(missing)} is missing, of a {form}")
             if other := roles.keys() - own - _ALL:
-                raise LoraRefused(f"{called}: {min(other)} beside a {form}")
+                raise WeightsRefused(f"{called}: {min(other)} beside a {form}")
             if form is Form.BIAS and (other := roles.keys() - {"diff_b"}):
-                raise LoraRefused(f"{called}: {min(other)} without a change of the weight")
+                raise WeightsRefused(f"{called}: {min(other)} without a change of the weight")
             return form
-    raise LoraRefused(f"{called}: {min(roles)} alone says nothing")
+    raise WeightsRefused(f"{called}: {min(roles)} alone says nothing")
 
 
 def rank_of(form: Form, roles: Roles) -> int | None:
@@ -86,14 +89,14 @@ def rank_of(form: Form, roles: Roles) -> int | None:
 
 
 def check_shapes(called: str, form: Form, roles: Roles, weight: Shape, *, is_whole: bool) -> None:
-    """Check tensors against the weight that they are for. Raises: LoraRefused.
+    """Check tensors against the weight that they are for. Raises: WeightsRefused.
 
     `is_whole`: whether the weight is one of ours, not published with others in it.
     """
     for name, entry in roles.items():
         if name not in ("alpha", "down_scale", "up_scale") and entry.dtype not in FACTORS:
-            raise LoraRefused(f"{called}: {name} is kept as {entry.dtype}, not as F32, F16, BF16, "
-                              "F8_E4M3 or F8_E5M2")  # fmt: skip
+            known = "F32, F16, BF16, F8_E4M3 or F8_E5M2"
+            raise WeightsRefused(f"{called}: {name} is kept as {entry.dtype}, not as {known}")
     shapes = {name: entry.shape for name, entry in roles.items()}
     {Form.LORA: _check_lora, Form.LOHA: _check_loha, Form.LOKR: _check_lokr}.get(form, _check_diff)(
         called, shapes, weight
@@ -113,23 +116,25 @@ def _check_ranks(called: str, shapes: Mapping[str, Shape], weight: Shape) -> Non
     most = max(MAX_RANK, min(weight[:2]))
     for name, side in _RANKS.items():
         if name in shapes and (rank := shapes[name][side]) > most:
-            raise LoraRefused(f"{called}: rank {rank}, the weight {weight}; at most {most} is read")
+            raise WeightsRefused(
+                f"{called}: rank {rank}, the weight {weight}; at most {most} is read"
+            )
 
 
 def _check_magnitudes(
     called: str, shapes: Mapping[str, Shape], weight: Shape, *, is_whole: bool
 ) -> None:
     if {"dora_scale", "magnitude"} <= shapes.keys():
-        raise LoraRefused(f"{called}: magnitudes of DoRA twice")
+        raise WeightsRefused(f"{called}: magnitudes of DoRA twice")
     if (found := shapes.get("magnitude")) and prod(found) != weight[0]:
-        raise LoraRefused(f"{called}: magnitudes are {found}, the weight {weight}")
+        raise WeightsRefused(f"{called}: magnitudes are {found}, the weight {weight}")
     if (found := shapes.get("dora_scale")) is None:
         return
     by_input = is_by_input(found, weight)
     if prod(found) != weight[1 if by_input else 0]:
-        raise LoraRefused(f"{called}: dora_scale is {found}, the weight {weight}")
+        raise WeightsRefused(f"{called}: dora_scale is {found}, the weight {weight}")
     if by_input and not is_whole:
-        raise LoraRefused(
+        raise WeightsRefused(
             f"{called}: DoRA by columns of a layer that is several here cannot be divided: "
             "train it with wd_on_output, or merge it into a model"
         )
@@ -144,14 +149,14 @@ def _check_lora(called: str, shapes: Mapping[str, Shape], weight: Shape) -> None
                weight)  # fmt: skip
         rank = up[1] if len(up) > 1 else 0
     elif rank < 1 or not is_alike(down, (rank, *weight[1:])):
-        raise LoraRefused(f"{called}: down is {down}, the weight {weight}")
+        raise WeightsRefused(f"{called}: down is {down}, the weight {weight}")
     if rank < 1 or not is_alike(up, (weight[0], rank)):
-        raise LoraRefused(f"{called}: up is {up}, the weight {weight}, down {down}")
+        raise WeightsRefused(f"{called}: up is {up}, the weight {weight}, down {down}")
 
 
 def _check_loha(called: str, shapes: Mapping[str, Shape], weight: Shape) -> None:
     if ("hada_t1" in shapes) != ("hada_t2" in shapes):
-        raise LoraRefused(f"{called}: one of hada_t1 and hada_t2 is missing")
+        raise WeightsRefused(f"{called}: one of hada_t1 and hada_t2 is missing")
     for which in "12":
         a, b, core = (
             shapes.get(f"hada_{name}") for name in (f"w{which}_a", f"w{which}_b", f"t{which}")
@@ -171,13 +176,13 @@ def _check_lokr(called: str, shapes: Mapping[str, Shape], weight: Shape) -> None
     kernel = int(prod(weight[2:]))
     if "lokr_t2" in shapes:
         if "lokr_w2" in shapes:
-            raise LoraRefused(f"{called}: lokr_t2 beside a lokr_w2 that is whole")
+            raise WeightsRefused(f"{called}: lokr_t2 beside a lokr_w2 that is whole")
         core, a, b = shapes["lokr_t2"], shapes["lokr_w2_a"], shapes["lokr_w2_b"]
         _check(called, "lokr_t2", core, (a[0], b[0], *weight[2:]), weight)
         second = (a[1], b[1] * kernel)
     made = (first[0] * second[0], first[1] * second[1])
     if made != (weight[0], prod(weight[1:])) or second[1] % kernel:
-        raise LoraRefused(f"{called}: lokr makes {made}, the weight is {weight}")
+        raise WeightsRefused(f"{called}: lokr makes {made}, the weight is {weight}")
 
 
 def _factor(called: str, shapes: Mapping[str, Shape], name: str) -> tuple[int, int]:
@@ -189,7 +194,7 @@ def _factor(called: str, shapes: Mapping[str, Shape], name: str) -> tuple[int, i
         is_tucker = name == "lokr_w2" and "lokr_t2" in shapes
         if prod(a) and prod(b) and (is_tucker or a[1] == b[0]):
             return a[0], b[1]
-    raise LoraRefused(f"{called}: {name} is to be whole, or {name}_a and {name}_b that fit")
+    raise WeightsRefused(f"{called}: {name} is to be whole, or {name}_a and {name}_b that fit")
 
 
 def _check_diff(called: str, shapes: Mapping[str, Shape], weight: Shape) -> None:
@@ -199,7 +204,7 @@ def _check_diff(called: str, shapes: Mapping[str, Shape], weight: Shape) -> None
 
 def _check(called: str, name: str, shape: Shape | None, wanted: Shape, weight: Shape) -> None:
     if shape is None or not is_alike(shape, wanted) or not prod(wanted):
-        raise LoraRefused(f"{called}: {name} is {shape}, the weight {weight}")
+        raise WeightsRefused(f"{called}: {name} is {shape}, the weight {weight}")
 
 
 def is_alike(shape: Shape, wanted: Shape) -> bool:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from catalog.lora.header import read_header
 from catalog.lora.names import BIAS, TEXT_ENCODERS, Shapes
-from core.errors import BadWeights, LoraRefused
+from catalog.safetensors_header import read_header
+from core.errors import BadWeights, WeightsRefused
 
 #: Parts of a pipeline that a LoRA may change.
 PARTS = ("unet", "transformer", *TEXT_ENCODERS)
@@ -24,7 +24,7 @@ def read_shapes(folder: Path) -> Shapes:
         try:
             with file.open("rb") as data:
                 tensors = read_header(data, file.stat().st_size).tensors
-        except (LoraRefused, OSError) as error:
+        except (WeightsRefused, OSError) as error:
             raise BadWeights(f"{folder.name}/{file.parent.name}/{file.name}: {error}") from error
         for name, entry in tensors.items():
             path = name.removesuffix(_WEIGHT)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from catalog.lora.header import MAX_TENSORS
-from core.errors import LoraRefused
+from catalog.safetensors_header import MAX_TENSORS
+from core.errors import WeightsRefused
 from core.text import shorten
 
 #: Where diffusers keeps how each part was configured, as JSON: `unet.lora_alpha` and so on.
@@ -29,7 +29,7 @@ class StatedAlphas:
 
     @classmethod
     def read(cls, metadata: Mapping[str, str]) -> "StatedAlphas":
-        """Raises: LoraRefused if it cannot be read."""
+        """Raises: WeightsRefused if it cannot be read."""
         try:
             stated = msgspec.json.decode(metadata.get(_KEY, "{}"), type=dict[str, object])
             exceptions = {
@@ -43,9 +43,9 @@ class StatedAlphas:
                 if key.endswith("lora_alpha")
             }
         except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
-            raise LoraRefused(f"{_KEY}: {error}") from error
+            raise WeightsRefused(f"{_KEY}: {error}") from error
         if (count := sum(map(len, exceptions.values()))) > MAX_TENSORS:
-            raise LoraRefused(f"{_KEY}: {count} patterns; at most {MAX_TENSORS} are read")
+            raise WeightsRefused(f"{_KEY}: {count} patterns; at most {MAX_TENSORS} are read")
         _refuse_patterns(exceptions)
         rooted = {_part(key) for key, on in stated.items() if key.endswith("use_rslora") and on}
         dora = {_part(key) for key, on in stated.items() if key.endswith("use_dora") and on}
@@ -59,19 +59,19 @@ class StatedAlphas:
     def scale(self, layer: str, alpha: float | None, rank: int) -> float:
         """Compute by how much a product counts: alpha / rank, where alpha is its own tensor's.
 
-        Without one it is as stated, and without that the rank. Raises: LoraRefused.
+        Without one it is as stated, and without that the rank. Raises: WeightsRefused.
         """
         part, _, path = layer.partition(".")
         if alpha is None:
             alpha = self._alpha(part, path, float(rank))
         if not math.isfinite(alpha):
-            raise LoraRefused(f"{layer}: alpha is {alpha}")
+            raise WeightsRefused(f"{layer}: alpha is {alpha}")
         return alpha / (math.sqrt(rank) if part in self.by_root else rank)
 
     def check(self, layer: str, *, has_magnitudes: bool) -> None:
-        """Refuse a DoRA whose magnitudes are lost. Raises: LoraRefused."""
+        """Refuse a DoRA whose magnitudes are lost. Raises: WeightsRefused."""
         if layer.partition(".")[0] in self.dora and not has_magnitudes:
-            raise LoraRefused(f"{layer}: {_KEY} says DoRA, and the magnitudes are missing")
+            raise WeightsRefused(f"{layer}: {_KEY} says DoRA, and the magnitudes are missing")
 
     def _alpha(self, part: str, path: str, otherwise: float) -> float:
         """Find the first exception that the name of a layer ends with, whatever their number."""
@@ -97,6 +97,6 @@ def _refuse_patterns(exceptions: Mapping[str, Mapping[str, float]]) -> None:
     """Peft reads names as regular expressions; a stranger's are not run here."""
     for name in (name for names in exceptions.values() for name in names):
         if not _NAME.fullmatch(name):
-            raise LoraRefused(
+            raise WeightsRefused(
                 f"{_KEY}: {shorten(name)!r} is an expression, not the name of a layer"
             )

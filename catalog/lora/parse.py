@@ -13,11 +13,11 @@ from io import BytesIO
 from mmap import mmap
 
 from catalog.lora.forms import Form, check_shapes, form_of, rank_of
-from catalog.lora.header import HEAD_BYTES, Header, TensorEntry, read_header
 from catalog.lora.metadata import StatedAlphas
 from catalog.lora.names import BIAS, Rows, Shapes, name_layers
 from catalog.lora.originals import LayerRows, name_originals
-from core.errors import LoraRefused
+from catalog.safetensors_header import HEAD_BYTES, Header, TensorEntry, read_header
+from core.errors import WeightsRefused
 
 #: What a name says after the layer: what the tensor is for.
 _ROLES = {
@@ -92,7 +92,7 @@ class LayerChange:
 def parse(data: Bytes, shapes: Shapes) -> list[LayerChange]:
     """Read which layers a file changes, and check that the model has them. No weight is read.
 
-    Raises: LoraRefused naming the tensor and the reason.
+    Raises: WeightsRefused naming the tensor and the reason.
     """
     return find_changes(data, read_header(BytesIO(data[:HEAD_BYTES]), len(data)), shapes)
 
@@ -100,7 +100,7 @@ def parse(data: Bytes, shapes: Shapes) -> list[LayerChange]:
 def find_changes(data: Bytes, header: Header, shapes: Shapes) -> list[LayerChange]:
     """Read which layers a file with this header changes, as `parse`.
 
-    Raises: LoraRefused naming the tensor and the reason.
+    Raises: WeightsRefused naming the tensor and the reason.
     """
     stated = StatedAlphas.read(header.metadata)
     found = _by_role(header, shapes, stated)
@@ -111,7 +111,7 @@ def find_changes(data: Bytes, header: Header, shapes: Shapes) -> list[LayerChang
 def check_head(header: Header, shapes: Shapes) -> None:
     """Refuse a file whose header says that the model does not have its layers.
 
-    Raises: LoraRefused naming the tensor and the reason.
+    Raises: WeightsRefused naming the tensor and the reason.
     """
     _by_role(header, shapes, StatedAlphas.read(header.metadata))
 
@@ -122,12 +122,12 @@ def _by_role(header: Header, shapes: Shapes, stated: StatedAlphas) -> _Found:
     own = {name: (LayerRows(layer),) for name, layer in name_layers(shapes).items()}
     found = _by_layer(header, name_originals(shapes) | own)
     if not found:
-        raise LoraRefused("no tensor in it")
+        raise WeightsRefused("no tensor in it")
     seen: set[str] = set()
     for shares, roles in found.items():
         called = ", ".join(share.layer for share in shares)
         if twice := seen & {share.layer for share in shares}:
-            raise LoraRefused(f"{min(twice)}: changed twice, under two names")
+            raise WeightsRefused(f"{min(twice)}: changed twice, under two names")
         seen |= {share.layer for share in shares}
         _check(called, shares, roles, shapes)
         stated.check(shares[0].layer, has_magnitudes=not roles.keys().isdisjoint(_MAGNITUDES))
@@ -138,7 +138,7 @@ def _refuse_others(header: Header) -> None:
     for name in header.tensors:
         for part, reason in _OTHERS.items():
             if part in name:
-                raise LoraRefused(f"{name}: {reason}")
+                raise WeightsRefused(f"{name}: {reason}")
 
 
 def _by_layer(header: Header, names: Mapping[str, tuple[LayerRows, ...]]) -> _Found:
@@ -149,10 +149,10 @@ def _by_layer(header: Header, names: Mapping[str, tuple[LayerRows, ...]]) -> _Fo
         role = _NAME.fullmatch(name)
         shares = names.get(role["layer"]) if role else None
         if role is None or shares is None:
-            raise LoraRefused(f"{name}: the model has no such layer")
+            raise WeightsRefused(f"{name}: the model has no such layer")
         roles, which = found.setdefault(shares, {}), str(role.lastgroup)
         if which in roles:
-            raise LoraRefused(f"{name}: a second {which} for {shares[0].layer}")
+            raise WeightsRefused(f"{name}: a second {which} for {shares[0].layer}")
         roles[which] = entry
     return found
 
@@ -165,7 +165,7 @@ def _check(
     check_shapes(called, form, roles, (out, *own[0][1:]), is_whole=len(shares) == 1)
     for share in shares:
         if not roles.keys().isdisjoint({"diff_b", "up_bias"}) and share.layer + BIAS not in shapes:
-            raise LoraRefused(f"{share.layer}: a bias in the file, but none in the model")
+            raise WeightsRefused(f"{share.layer}: a bias in the file, but none in the model")
 
 
 def _changes(
@@ -192,10 +192,10 @@ def _changes(
 def _scalar(data: Bytes, layer: str, entry: TensorEntry) -> float:
     raw, dtype = _widened(bytes(data[entry.begin : entry.end]), entry.dtype)
     if math.prod(entry.shape) != 1 or dtype not in _SCALARS:
-        raise LoraRefused(f"{layer}: alpha is {entry.dtype}{list(entry.shape)}, not one number")
+        raise WeightsRefused(f"{layer}: alpha is {entry.dtype}{list(entry.shape)}, not one number")
     value = float(struct.unpack(_SCALARS[dtype], raw)[0])
     if not math.isfinite(value):
-        raise LoraRefused(f"{layer}: alpha is {value}")
+        raise WeightsRefused(f"{layer}: alpha is {value}")
     return value
 
 

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.lora.header import Header, TensorEntry, read_header
 from catalog.lora.names import TEXT_ENCODERS, Shapes
-from core.errors import LoraRefused
+from catalog.safetensors_header import Header, TensorEntry, read_header
+from core.errors import WeightsRefused
 
 #: Tokens that one word may be read as.
 MAX_VECTORS: Final = 64
@@ -47,33 +47,33 @@ def word_of(header: Header) -> str | None:
 def check_fit(header: Header, widths: tuple[int, ...]) -> int:
     """Count the vectors of a word for text encoders of these widths.
 
-    Raises: LoraRefused saying why a file does not fit them.
+    Raises: WeightsRefused saying why a file does not fit them.
     """
     entries = _entries(header.tensors)
     found = tuple(_shape(name, entry) for name, entry in entries.items())
     if tuple(width for _, width in found) != widths:
         has, asked = (" and ".join(map(str, each)) for each in ([w for _, w in found], widths))
-        raise LoraRefused(
+        raise WeightsRefused(
             f"vectors of {has} numbers, where its text encoders read {asked or 'none'}"
         )
     counts = {count for count, _ in found}
     if len(counts) != 1:
-        raise LoraRefused("another number of vectors for each text encoder")
+        raise WeightsRefused("another number of vectors for each text encoder")
     [count] = counts
     if not 1 <= count <= MAX_VECTORS:
-        raise LoraRefused(f"{count} vectors; a word may have from 1 to {MAX_VECTORS}")
+        raise WeightsRefused(f"{count} vectors; a word may have from 1 to {MAX_VECTORS}")
     return count
 
 
 def read_vectors(data: bytes) -> Vectors:
     """Read the vectors of a file, those of each text encoder.
 
-    Raises: LoraRefused if it is no such file, or a number in it is not finite.
+    Raises: WeightsRefused if it is no such file, or a number in it is not finite.
     """
     header = read_header(BytesIO(data), len(data))
     vectors = tuple(_read(data, entry) for entry in _entries(header.tensors).values())
     if not all(np.isfinite(each).all() for each in vectors):
-        raise LoraRefused("numbers that are not finite")
+        raise WeightsRefused("numbers that are not finite")
     return vectors
 
 
@@ -85,14 +85,16 @@ def _entries(tensors: Mapping[str, TensorEntry]) -> dict[str, TensorEntry]:
         if tensors.keys() == {*pair}:
             return {name: tensors[name] for name in pair}
     known = " or ".join(" and ".join(pair) for pair in PAIRS)
-    raise LoraRefused(f"{len(tensors)} tensors; an embedding has one, or {known}")
+    raise WeightsRefused(f"{len(tensors)} tensors; an embedding has one, or {known}")
 
 
 def _shape(name: str, entry: TensorEntry) -> tuple[int, int]:
     if entry.dtype not in _FORMATS:
-        raise LoraRefused(f"{name[:64]}: numbers as {entry.dtype}; {', '.join(_FORMATS)} are read")
+        raise WeightsRefused(
+            f"{name[:64]}: numbers as {entry.dtype}; {', '.join(_FORMATS)} are read"
+        )
     if len(entry.shape) not in (1, 2):
-        raise LoraRefused(f"{name[:64]}: {len(entry.shape)} dimensions; an embedding has 1 or 2")
+        raise WeightsRefused(f"{name[:64]}: {len(entry.shape)} dimensions; an embedding has 1 or 2")
     return (entry.shape[0] if len(entry.shape) == 2 else 1), entry.shape[-1]
 
 

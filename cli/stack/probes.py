@@ -17,12 +17,18 @@ from storage.redis.keys import leader_key
 LOOK_S = 3.0
 
 #: Loopback speaks no TLS, and reading certificates at every look would cost more than the look.
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _http(headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
     """Open a client for this machine: it goes through no proxy that the environment names."""
-    return httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers, trust_env=False)
+    return httpx.AsyncClient(verify=NO_TLS, timeout=LOOK_S, headers=headers, trust_env=False)
+
+
+async def read_fleet(http: httpx.AsyncClient, api: str) -> Fleet:
+    """Read the fleet. Raises: httpx.HTTPError, msgspec.DecodeError."""
+    answer = (await http.get(f"{api}/v1/fleet")).raise_for_status()
+    return msgspec.json.decode(answer.content, type=Fleet)
 
 
 def answers_http(url: str) -> Probe:
@@ -101,9 +107,7 @@ def reports(api: str, store: int, worker: str, headers: Mapping[str, str]) -> He
     async def look() -> bool | None:
         try:
             async with _http(headers) as http:
-                answer = await http.get(f"{api}/v1/fleet")
-            answer.raise_for_status()
-            fleet = msgspec.json.decode(answer.content, type=Fleet)
+                fleet = await read_fleet(http, api)
         except (httpx.HTTPError, msgspec.DecodeError):
             return None
         if any(each.name.partition("@")[0] == worker for each in fleet.workers):
@@ -123,10 +127,9 @@ def takes_jobs(api: str, worker: str, headers: Mapping[str, str]) -> Probe:
     async def look() -> bool:
         try:
             async with _http(headers) as http:
-                answer = await http.get(f"{api}/v1/fleet")
+                fleet = await read_fleet(http, api)
                 is_ready = (await http.get(f"{api}/readyz")).is_success
-            fleet = msgspec.json.decode(answer.content, type=Fleet)
-        except (httpx.TransportError, msgspec.DecodeError):
+        except (httpx.HTTPError, msgspec.DecodeError):
             return False
         found = [w for w in fleet.workers if w.name.partition("@")[0] == worker]
         return any(is_ready or each.failures for each in found)

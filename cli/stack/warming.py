@@ -1,21 +1,19 @@
 """Say on the console what workers load, and what they could not, while the service runs."""
 
 import asyncio
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import httpx
 import msgspec
 
-from atelier_client.types.service import Fleet, Loading, Worker
+from atelier_client.types.service import Loading, Worker
+from cli.stack.probes import NO_TLS, read_fleet
 from cli.stack.process import Tell
 
 LOOK_S = 1.0
 #: A load that goes on is told of again after so long.
 AGAIN_S = 15.0
-
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @dataclass(slots=True)
@@ -60,11 +58,10 @@ class WarmingNews:
 async def tell_of_warming(api: str, headers: Mapping[str, str], tell: Tell) -> None:
     """Look at the fleet again and again, until cancelled."""
     news = WarmingNews()
-    async with httpx.AsyncClient(verify=_NO_TLS, headers=headers, trust_env=False) as http:
+    async with httpx.AsyncClient(verify=NO_TLS, headers=headers, trust_env=False) as http:
         while True:
             try:
-                answer = (await http.get(f"{api}/v1/fleet")).raise_for_status()
-                for line in news.of(msgspec.json.decode(answer.content, type=Fleet).workers):
+                for line in news.of((await read_fleet(http, api)).workers):
                     tell(line)
             except (httpx.HTTPError, msgspec.DecodeError):
                 pass  # the next look may tell

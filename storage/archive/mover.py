@@ -12,7 +12,7 @@ from storage.archive.records import Archived
 from storage.archive.writer import writing
 from storage.redis.connect import Word, ask_sync
 from storage.redis.keys import ARCHIVING
-from storage.redis.script import call_sync, load
+from storage.redis.script import call_sync, load, pairs
 
 PAGE = 100  #: jobs of one transaction, so that no other client waits long
 PAGES = 50  #: of one run; the next run goes on
@@ -60,7 +60,7 @@ class Mover:
         with writing(self._engine) as writer:  # it is read when nobody else can write any more
             answer = call_sync(self._redis, load("ended"), token, self._after_ms, PAGE, skip)
             looked, taken, gone = answer
-            written = [Archived(id=job_id.decode(), fields=_pairs(flat)) for job_id, flat in taken]
+            written = [Archived(id=job_id.decode(), fields=pairs(flat)) for job_id, flat in taken]
             writer.delete(_names(gone))
             writer.put(written)
         self._let_go(gone)
@@ -84,7 +84,3 @@ class Mover:
 
 def _names(words: Iterable[bytes]) -> list[str]:
     return [word.decode() for word in words]
-
-
-def _pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -57,11 +57,6 @@ class Reporter:
         return int(call_sync(self._client, load("report"), name, self._number, document))
 
 
-def report(client: redis.Redis, worker: Worker) -> None:
-    """Say once what a worker holds and does."""
-    Reporter(client).report(worker)
-
-
 def retire(client: redis.Redis, name: str) -> None:
     """Forget a worker that ends on purpose, so that nothing is routed to it."""
     call_sync(client, load("retire"), name)
@@ -83,15 +78,6 @@ async def read_fleet(client: "redis.asyncio.Redis", stale_s: float) -> list[Work
         if beats.get(name, 0.0) >= now - stale_s
     ]
     return sorted(workers, key=lambda w: w.name)
-
-
-def read_plan(client: redis.Redis) -> Plan | None:
-    """Read the plan in force, for threads.
-
-    Raises: NewerSchema: a newer version made it.
-    """
-    document = ask_sync(client, "HGET", PLAN, "document")
-    return _plan_of(document) if document else None
 
 
 def _plan_of(document: bytes) -> Plan:

@@ -1,7 +1,7 @@
 """Consistency check of records, indexes and lists, for tests and benches."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from redis import Redis
@@ -54,12 +54,6 @@ def check_integrity(
     for name, ids in indexes.items():
         problems += [f"{name}: {job_id} has no record" for job_id in sorted(ids - seen)]
     return problems + _check_others(client) + _check_accounts(client, archived)
-
-
-def read_finishes(client: Redis, ids: Iterable[str]) -> Counter[int]:
-    """Count jobs by how often they ended: `{1: len(ids)}` means exactly once, all of them."""
-    rows = (ask_sync(client, "HGET", f"job:{job_id}", "finishes") for job_id in ids)
-    return Counter(int(row or 0) for row in rows)
 
 
 #: Names of the indexes of jobs.

@@ -14,11 +14,11 @@ from storage.archive.records import Fields
 from storage.jobs.listing import Page, Wanted, read_page
 from storage.jobs.objects import objects_of
 from storage.jobs.queues import ahead, depths, position_of
-from storage.jobs.record import key_reused, no_such_job, not_buried, pairs, read_job, too_late
+from storage.jobs.record import key_reused, no_such_job, not_buried, read_job, too_late
 from storage.jobs.submit import Answer, NewJob, Submitted, expect, submit
 from storage.redis.connect import ask
 from storage.redis.keys import idempotency_key, job_key
-from storage.redis.script import call, load
+from storage.redis.script import call, load, pairs
 from storage.redis.strict import Confirm, take_its_word
 
 
@@ -140,10 +140,7 @@ class JobStore:
         Raises:
             NotFound: no such job, or another tenant's.
         """
-        fields = await self._fields(job_id)
-        if not fields or (tenant is not None and fields[b"tenant"].decode() != tenant):
-            raise no_such_job(job_id)
-        return read_job(job_id, fields)
+        return read_job(job_id, await self._owned(job_id, tenant))
 
     async def list(
         self,
@@ -203,10 +200,7 @@ class JobStore:
         Raises:
             NotFound: no such job, or another tenant's.
         """
-        fields = await self._fields(job_id)
-        if not fields or (tenant is not None and fields[b"tenant"].decode() != tenant):
-            raise no_such_job(job_id)
-        return objects_of(job_id, fields)
+        return objects_of(job_id, await self._owned(job_id, tenant))
 
     async def forget(self, job_id: str) -> bool:
         """Delete the record of a job that has ended; False: it has not, or there is none."""
@@ -225,6 +219,12 @@ class JobStore:
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
         """Measure what waits on each variant queue, and on workers' own queues of it."""
         return await depths(self._redis, queues)
+
+    async def _owned(self, job_id: str, tenant: str | None) -> Fields:
+        fields = await self._fields(job_id)
+        if not fields or (tenant is not None and fields[b"tenant"].decode() != tenant):
+            raise no_such_job(job_id)
+        return fields
 
     async def _fields(self, job_id: str) -> Fields:
         """Read a record wherever it is; empty: nowhere. It may come back while it is looked for."""

@@ -17,10 +17,10 @@ from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from core.log import get_logger
 from core.placement import Placement
 from storage.archive.records import Fields
-from storage.jobs.record import pairs, read_job
+from storage.jobs.record import read_job
 from storage.redis.connect import Word, converting_errors
 from storage.redis.keys import stop_channel
-from storage.redis.script import call_sync, load
+from storage.redis.script import call_sync, load, pairs
 
 POST_PAUSE_S = 5.0  #: between two `progress` webhooks of one job
 RETRY_S = 0.5  #: between two tries to reach a store that is away

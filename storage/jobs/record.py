@@ -1,6 +1,6 @@
 """A job's record in Redis, read back as a `Job`; the log learns whose it is."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from core.codec import decode
 from core.errors import Conflict, LimitReached, NotFound, NotRetriable, TooManyRequests
@@ -10,11 +10,6 @@ from core.placement import Placement
 from core.schema import SCHEMA, Versioned
 from core.tenants.limits import Standing, TenantLimits
 from storage.archive.records import Fields
-
-
-def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Give a script's HGETALL back its shape."""
-    return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 def read_job(job_id: str, fields: Fields) -> Job:

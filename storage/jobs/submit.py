@@ -19,11 +19,10 @@ from storage.archive.archive import Archive
 from storage.jobs.record import key_reused, limit_reached, queue_full
 from storage.redis.connect import Word, ask, converting_errors
 from storage.redis.keys import EXPECTED, job_key
-from storage.redis.script import call, load
+from storage.redis.script import NO_LIMIT, call, load
 
 TAG = "@@TAG@@"  #: stands in a message for the delivery tag, which the script fills in
 GROUP = 256  #: jobs one submit script takes at most
-NO_LIMIT = 10**15  #: stands in the script for a limit that there is not
 LOOK = 100  #: notes of pictures that are looked at in one go
 MAX_NOTES = 1_000_000  #: of those, about; of the oldest beyond it the pictures stay
 

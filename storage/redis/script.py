@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,6 +17,7 @@ ALLOWED = "#!lua flags=allow-oom\n"
 #: Scripts that take in what is new: a server that has used up its `maxmemory` refuses them. All
 #: others say that they are allowed to run on, so that accepted jobs end and make room.
 REFUSED_WITHOUT_MEMORY = frozenset({"keep", "lend", "register", "retry", "score", "submit"})
+NO_LIMIT = 10**15  #: stands in what a script is given for a limit that there is not
 
 _DEFINITION = re.compile(r"^(local (?:function )?(\w+))", re.MULTILINE)
 _RARELY = re.compile(r"^ +-- rarely: (.*)\n", re.MULTILINE)
@@ -107,3 +108,8 @@ def call_sync(client: redis.Redis, script: Script, *args: Word) -> Reply:
         return ask_sync(client, "EVALSHA", script.sha, 0, *args)
     except NoScriptError:
         return ask_sync(client, "EVAL", script.source, 0, *args)
+
+
+def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Give a script's HGETALL back its shape."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))

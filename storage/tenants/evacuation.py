@@ -20,8 +20,8 @@ from storage.objects.store import ObjectStore
 from storage.redis.connect import ask
 from storage.redis.index import ids_after, write_cursor
 from storage.redis.keys import EVACUATED, EVACUATED_HEIR, upload_key, uploads_key
-from storage.redis.script import call, load
-from storage.tenants.uploads import FIELDS, NO_LIMIT
+from storage.redis.script import NO_LIMIT, call, load
+from storage.tenants.uploads import FIELDS
 
 PAGE = 100  #: ids that are asked for at once
 

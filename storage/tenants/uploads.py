@@ -17,7 +17,7 @@ from core.uploads.upload import Upload, UploadKind
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import ids_after, write_cursor
 from storage.redis.keys import upload_key, uploads_key
-from storage.redis.script import call, load
+from storage.redis.script import NO_LIMIT, call, load
 
 #: What is kept: images, LoRAs, ControlNets, or learned embeddings.
 K = TypeVar("K", Upload, KeptLora, KeptControlNet, KeptEmbedding)
@@ -27,7 +27,6 @@ FULL_RETRY_S = 60.0
 FIELDS = ("tenant", "kind", "document", "created_at")
 
 PER_TRIP = 1000  #: ids that are asked for at once
-NO_LIMIT = 10**15  #: stands in the script for a limit that there is not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

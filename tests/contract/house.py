@@ -224,7 +224,7 @@ class RedisHouse(House):
         return DemandBoard(self.client, owner, stale_s=stale_s)
 
     def report(self, worker: Worker) -> None:
-        fleet.report(self.sync, worker)
+        fleet.Reporter(self.sync).report(worker)
 
     def retire(self, name: str) -> None:
         fleet.retire(self.sync, name)

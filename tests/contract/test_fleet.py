@@ -7,7 +7,7 @@ import pytest
 
 from core.boards.fleet import Worker
 from core.boards.plan import PasmRow, Plan, WorkerAssignment
-from storage.boards.fleet import AssignmentReader, PlanBoard, read_plan
+from storage.boards.fleet import AssignmentReader, PlanBoard
 from storage.redis.keys import PLANNERS
 from storage.redis.script import call_sync, load
 from tests.contract.house import House, RedisHouse
@@ -62,12 +62,6 @@ async def test_a_deposed_leader_cannot_publish(house: House) -> None:
     assert await house.board.publish(replace(PLAN, fence=8, version=1))
     plan = await house.board.read()
     assert plan is not None and (plan.fence, plan.version) == (8, 1)
-
-
-async def test_threads_read_the_same_plan(real: RedisHouse) -> None:
-    assert read_plan(real.sync) is None
-    await real.board.publish(PLAN)
-    assert read_plan(real.sync) == PLAN
 
 
 async def test_a_plan_is_read_again_once_another_is_in_force(house: House) -> None:

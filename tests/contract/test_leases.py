@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from storage.jobs.leases import Leases, Outcome
-from storage.jobs.record import pairs
-from storage.redis.script import call_sync, load
+from storage.redis.script import call_sync, load, pairs
 from tests.contract.house import House, RedisHouse, id_of, new_job, statuses
 
 IMAGE = StoredImage(key="t/j1/1/0.png", width=64, height=64, seed=7, sha256="ab" * 32)

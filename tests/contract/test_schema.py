@@ -7,7 +7,6 @@ import pytest
 from core.codec import decode, encode
 from core.errors import ConfigurationError, NewerSchema
 from core.schema import SCHEMA, Schema, Versioned
-from storage.boards.fleet import read_plan
 from storage.boards.schema import SchemaAnnouncer
 from tests.contract.house import id_of, new_job
 from tests.contract.test_fleet import PLAN
@@ -152,7 +151,5 @@ async def test_a_plan_of_a_newer_version_is_not_followed_and_the_next_one_is(rea
     for _ in "ab":
         with pytest.raises(NewerSchema):
             await real.board.read()
-    with pytest.raises(NewerSchema):
-        read_plan(real.sync)
     assert await real.board.publish(replace(PLAN, version=3))
     assert (await real.board.read()).version == 3

@@ -22,7 +22,7 @@ from core.boards.fleet import Worker
 from core.job import JobStatus, Progress, StoredImage
 from core.model import Model
 from core.settings import Settings
-from storage.boards.fleet import report
+from storage.boards.fleet import Reporter
 from storage.jobs.leases import LeaseStore, Outcome
 from storage.objects.store import open_objects
 from storage.redis.connect import connect_sync
@@ -90,16 +90,14 @@ class Stack:
 
     def report(self) -> None:
         """Say that a worker holds the model."""
-        report(
-            self.sync,
-            Worker(
-                name="w@test",
-                device_type="none",
-                models=("tiny",),
-                queues=("gen.tiny",),
-                memory_gib=4.0,
-            ),
+        worker = Worker(
+            name="w@test",
+            device_type="none",
+            models=("tiny",),
+            queues=("gen.tiny",),
+            memory_gib=4.0,
         )
+        Reporter(self.sync).report(worker)
 
     def submit(self, headers=None, **changes):
         response = self.client.post("/v1/jobs", json=GOOD | changes, headers=headers or {})

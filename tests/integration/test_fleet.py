@@ -6,7 +6,7 @@ from cli.stack.ports import free_port
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
 from core.codec import decode
-from storage.boards.fleet import read_plan
+from tests.plan import read_plan
 from tests.rig import a_rig
 
 pytestmark = pytest.mark.integration

@@ -22,10 +22,11 @@ from core.boards.plan import Plan
 from core.codec import encode
 from core.latents import LatentKey, Lender
 from core.placement import PlacementQuery
-from storage.boards.fleet import read_plan, report
+from storage.boards.fleet import Reporter
 from storage.boards.reusable_latents import announce
 from storage.redis.connect import connect_sync
 from storage.redis.keys import PLANNERS, job_key, leader_key
+from tests.plan import read_plan
 from tests.servers import Server, redis_server
 
 pytestmark = pytest.mark.integration
@@ -115,10 +116,8 @@ class Workers:
 
     def _beat(self, name: str, model: str | None) -> None:
         held = (model,) if model else ()
-        report(
-            self._store,
-            Worker(name=name, device_type="cpu", models=held, queues=(), memory_gib=4.0),
-        )
+        worker = Worker(name=name, device_type="cpu", models=held, queues=(), memory_gib=4.0)
+        Reporter(self._store).report(worker)
 
 
 @pytest.fixture
@@ -202,7 +201,7 @@ async def test_a_model_that_no_worker_has_room_for_or_a_folder_of_is_refused(
 ) -> None:
     plain = Worker(name="w0", device_type="cpu", models=("base",), queues=(), memory_gib=4.0)
     for worker in (replace(plain, catalogue=("base",)), replace(plain, refused=("tiny",))):
-        report(store, worker)
+        Reporter(store).report(worker)
         await until(partial(is_refused, client, store, worker, "tiny"))
         assert (await route(client, "base"))["queue"] == "gen.base"
 
@@ -210,7 +209,7 @@ async def test_a_model_that_no_worker_has_room_for_or_a_folder_of_is_refused(
 async def is_refused(
     client: httpx.AsyncClient, store: redis.Redis, worker: Worker, model: str
 ) -> bool:
-    report(store, worker)
+    Reporter(store).report(worker)
     return "no worker can hold" in str((await route(client, model)).get("error"))
 
 

@@ -12,7 +12,7 @@ from core.boards.plan import Plan
 from core.codec import decode
 from core.job import JobStatus
 from core.model import Model
-from storage.boards.fleet import read_plan
+from tests.plan import read_plan
 from tests.rig import SLOW, Rig, a_rig, new_job, save_model
 
 pytestmark = pytest.mark.integration

@@ -15,9 +15,9 @@ from catalog.prompts.embedding_file import read_vectors
 from core.errors import (
     AtelierError,
     EngineError,
-    LoraRefused,
     ObjectMissing,
     ObjectsUnavailable,
+    WeightsRefused,
 )
 from core.job import IP_PICTURE, Edit, Job, JobRequest
 from core.placement import Placement
@@ -134,7 +134,7 @@ def _vectors(embedding: AppliedEmbedding) -> LearnedVectors:
         return read_vectors(data)
     except ObjectMissing as error:
         raise EngineError(f"{name} is gone from the store: add it again") from error
-    except LoraRefused as error:
+    except WeightsRefused as error:
         raise EngineError(f"{name} cannot be read: {error}") from error
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from catalog.lora.names import Shapes
 from catalog.lora.parse import LayerChange, parse
-from core.errors import EngineError, LoraRefused, ObjectMissing, ProcessLost
+from core.errors import EngineError, ObjectMissing, ProcessLost, WeightsRefused
 from core.settings import Settings
 from core.uploads.lora import AppliedLora
 from worker.cpu import store_images
@@ -77,7 +77,7 @@ def _fetch(use: AppliedLora, shapes: Shapes) -> tuple[bytes, list[LayerChange]]:
         return data, parse(data, shapes)
     except ObjectMissing as error:
         raise EngineError(f"LoRA {use.id} is gone from the store: add it again") from error
-    except LoraRefused as error:
+    except WeightsRefused as error:
         raise EngineError(f"LoRA {use.id} does not fit the model: {error}") from error
 
 

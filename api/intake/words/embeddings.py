@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
-from io import BytesIO
 from itertools import combinations
 from typing import TypeVar
 
@@ -13,10 +12,9 @@ from api.intake.loras import ReadShapes
 from api.intake.schemas import PROMPTS
 from api.intake.tokenizers import TokenCounter
 from api.intake.weights import Spool, WeightsIntake, read_for
-from catalog.lora.header import HEAD_BYTES, Header, read_header
 from catalog.prompts.embedding_file import check_fit, read_vectors, widths_of, word_of
-from core.cells.ids import is_id
-from core.errors import FieldError, InvalidRequest, LoraRefused, NotFound
+from catalog.safetensors_header import Header
+from core.errors import FieldError, InvalidRequest, WeightsRefused
 from core.model import Model
 from core.uploads.embedding import AppliedEmbedding, KeptEmbedding
 from core.uploads.upload import UploadKind
@@ -30,7 +28,7 @@ FORM = "2 to 64 characters: no spaces, brackets, commas, colons, backslashes"
 _PICKLE = "; a .pt or .bin file is a pickle: load it and save its tensor by safetensors"
 
 
-class EmbeddingIntake(WeightsIntake):
+class EmbeddingIntake(WeightsIntake[KeptEmbedding]):
     """Reads files of learned embeddings, and the embeddings that jobs name."""
 
     def __init__(
@@ -42,8 +40,7 @@ class EmbeddingIntake(WeightsIntake):
         tokens: TokenCounter,
     ) -> None:
         """Prepare; `tokens` knows which words models have already."""
-        super().__init__(models)
-        self.records = records
+        super().__init__(records, models)
         self._shapes = shapes
         self._tokens = tokens
 
@@ -78,9 +75,9 @@ class EmbeddingIntake(WeightsIntake):
 
     def _fit(self, header: Header, word: str, model: Model) -> int:
         if "embeddings" not in model.family_facts.words:
-            raise LoraRefused("models of its family take no embeddings")
+            raise WeightsRefused("models of its family take no embeddings")
         if self._tokens.knows(model.name, word):
-            raise LoraRefused(f"{word!r} is a token that it has already: choose another `token`")
+            raise WeightsRefused(f"{word!r} is a token that it has already: choose another `token`")
         return check_fit(header, widths_of(self._shapes(model.name)))
 
     async def add(self, draft: Draft) -> Draft:
@@ -90,7 +87,9 @@ class EmbeddingIntake(WeightsIntake):
             taken for, or that fits no model left.
         """
         uses = draft.create.embeddings
-        found = await asyncio.gather(*(self._find(use.id, draft.tenant) for use in uses))
+        found = await asyncio.gather(
+            *(self._find(UploadKind.EMBEDDING, use.id, draft.tenant) for use in uses)
+        )
         unknown = [
             FieldError(f"embeddings.{at}.id", "is the id of no embedding kept here")
             for at, kept in enumerate(found)
@@ -101,14 +100,6 @@ class EmbeddingIntake(WeightsIntake):
         if wrong:
             raise InvalidRequest(wrong)
         return draft.keep(draft.models, embeddings=applied)
-
-    async def _find(self, embedding_id: str, tenant: str) -> KeptEmbedding | None:
-        if not is_id(embedding_id):
-            return None
-        try:
-            return await self.records.get(UploadKind.EMBEDDING, embedding_id, tenant)
-        except NotFound:
-            return None
 
 
 def _clashes(applied: tuple[AppliedEmbedding, ...]) -> Iterator[FieldError]:
@@ -133,15 +124,13 @@ def _check_numbers(spool: Spool) -> None:
 
 
 def _header(spool: Spool, *, is_whole: bool = True) -> Header:
-    head = spool.head(HEAD_BYTES)
-    size = spool.size_bytes if is_whole else len(head)
-    return _converting(lambda: read_header(BytesIO(head), size, is_whole=is_whole))
+    return _converting(lambda: spool.header(is_whole=is_whole))
 
 
 def _converting(read: Callable[[], T]) -> T:
     try:
         return read()
-    except LoraRefused as error:
+    except WeightsRefused as error:
         reason = str(error) + (_PICKLE if "not a safetensors file" in str(error) else "")
         raise _refused("body", reason) from error
 

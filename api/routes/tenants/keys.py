@@ -11,15 +11,12 @@ from api.intake.schemas import Inbound
 from api.routes.jobs import as_json
 from api.services.auth import TENANT_PATTERN, KeyHolder
 from api.services.requests import read_json, require_json
-from api.services.tenants.operators import note, operated
+from api.services.tenants.operators import DEFAULT_OVERLAP_S, MAX_OVERLAP_S, note, operated
 from api.views.openapi import KEY, KEY_PROBLEMS, KEYS_PROBLEMS
 from storage.tenants import key as tenant_keys
 from storage.tenants.key import KeyStatus, Scope, TenantKey
 
-#: Seconds that a key may last, and that a rotated one may go on.
-MAX_LIFE_S = 10 * 365 * 86_400.0
-DEFAULT_OVERLAP_S = 86_400.0
-MAX_OVERLAP_S = 30 * 86_400.0
+MAX_LIFE_S = 10 * 365 * 86_400.0  #: seconds that a key may last
 
 router = APIRouter(tags=["keys"])
 

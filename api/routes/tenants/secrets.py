@@ -9,17 +9,19 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from api.routes.jobs import as_json
-from api.services.tenants.operators import NamedTenant, note, subject_of
+from api.services.tenants.operators import (
+    DEFAULT_OVERLAP_S,
+    MAX_OVERLAP_S,
+    NamedTenant,
+    note,
+    subject_of,
+)
 from api.services.tenants.webhook_secrets import master_of, secret_of, with_own_secret
 from api.views.openapi import REVOKE_PROBLEMS, SECRET_PROBLEMS
 from core.errors import Conflict
 from storage.objects.directory import DirectoryStore
 from storage.tenants import webhook_secret
 from storage.tenants.tenant import Tenant
-
-#: Seconds that the old secret signs on beside the new one.
-DEFAULT_OVERLAP_S = 86_400.0
-MAX_OVERLAP_S = 30 * 86_400.0
 
 router = APIRouter(tags=["webhooks"])
 

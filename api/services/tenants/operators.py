@@ -23,6 +23,10 @@ NamedTenant = Annotated[
     ),
 ]
 
+#: Seconds that what is rotated, a key or a secret, works on beside what takes its place.
+DEFAULT_OVERLAP_S = 86_400.0
+MAX_OVERLAP_S = 30 * 86_400.0
+
 #: Who did what, from where.
 audit = get_logger("api.audit")
 

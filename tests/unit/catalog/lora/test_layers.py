@@ -6,7 +6,7 @@ import pytest
 
 from catalog.lora.layers import read_shapes
 from catalog.lora.parse import parse
-from core.errors import BadWeights, LoraRefused
+from core.errors import BadWeights, WeightsRefused
 
 ZOO = Path(__file__).parents[4] / "zoo"
 FILES = sorted((ZOO / "adapters" / "loras").glob("*.safetensors"))
@@ -22,7 +22,7 @@ def test_a_lora_of_the_zoo_fits_its_model_and_no_other(file, shapes):
     pairs = parse(file.read_bytes(), shapes["shapes-xl"])
     assert 164 <= len(pairs) <= 206
     assert {pair.scale for pair in pairs} == {0.5 if file.stem in ("outline", "sepia") else 1.0}
-    with pytest.raises(LoraRefused):
+    with pytest.raises(WeightsRefused):
         parse(file.read_bytes(), shapes["shapes-s"])
 
 

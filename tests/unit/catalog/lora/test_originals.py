@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save
 
 from catalog.lora.parse import parse
-from core.errors import LoraRefused
+from core.errors import WeightsRefused
 from tests.loras import as_bytes
 from tests.published import LAYERS, convert, dotted, draw, kohya
 from worker.lora.mix import Lora, Mix
@@ -83,13 +83,13 @@ def test_a_layer_under_two_names_and_a_bias_that_is_none_are_refused():
     qkv = "double_blocks.0.img_attn.qkv"
     ours = {"transformer_blocks.0.attn.to_k.lora_A.weight": torch.ones(2, 2),
             "transformer_blocks.0.attn.to_k.lora_B.weight": torch.ones(3, 2)}  # fmt: skip
-    with pytest.raises(LoraRefused, match=r"attn.to_k: changed twice, under two names"):
+    with pytest.raises(WeightsRefused, match=r"attn.to_k: changed twice, under two names"):
         parse(save(dotted({qkv: drawn[qkv]}, 1.0) | ours), shapes)
     del shapes["transformer.transformer_blocks.0.attn.to_v.bias"]
-    with pytest.raises(LoraRefused, match=r"to_v: a bias in the file, but none in the model"):
+    with pytest.raises(WeightsRefused, match=r"to_v: a bias in the file, but none in the model"):
         parse(save(dotted({qkv: drawn[qkv]}, 1.0)), shapes)
     by_column = {f"{qkv}.dora_scale": torch.ones(1, 2)}
-    with pytest.raises(LoraRefused, match="DoRA by columns of a layer that is several here"):
+    with pytest.raises(WeightsRefused, match="DoRA by columns of a layer that is several here"):
         parse(save(dotted({qkv: drawn[qkv]}, 1.0) | by_column), shapes)
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from catalog.lora.header import read_header
 from catalog.prompts.embedding_file import check_fit, read_vectors, widths_of, word_of
-from core.errors import LoraRefused
+from catalog.safetensors_header import read_header
+from core.errors import WeightsRefused
 
 SD = {"text_encoder.encoder.layers.0.self_attn.q_proj": (8, 8), "unet.conv_in": (8, 4, 3, 3)}
 SDXL = SD | {"text_encoder_2.encoder.layers.0.self_attn.q_proj": (12, 12)}
@@ -61,16 +61,16 @@ def test_vectors_are_those_of_the_file_in_the_order_of_the_encoders(dtype):
     ],
 )
 def test_what_fits_no_encoder_says_why(tensors, shapes, reason):
-    with pytest.raises(LoraRefused, match=reason):
+    with pytest.raises(WeightsRefused, match=reason):
         fit(tensors, shapes)
 
 
 def test_numbers_that_are_not_finite_are_refused():
-    with pytest.raises(LoraRefused, match="finite"):
+    with pytest.raises(WeightsRefused, match="finite"):
         read_vectors(save({"x": torch.full((1, 8), float("nan"))}))
 
 
 def test_a_header_that_lies_is_refused():
     head = json.dumps({"x": {"dtype": "F32", "shape": [1, 8], "data_offsets": [0, 99]}}).encode()
-    with pytest.raises(LoraRefused):
+    with pytest.raises(WeightsRefused):
         read_vectors(len(head).to_bytes(8, "little") + head + bytes(99))

@@ -27,7 +27,8 @@ from core.placement import PlacedBy, Placement
 from core.request.output import Output, OutputFormat
 from storage.jobs.events import order_of
 from storage.jobs.objects import keys_of
-from storage.jobs.record import history_of, pairs, read_job
+from storage.jobs.record import history_of, read_job
+from storage.redis.script import pairs
 
 PLACEMENT = Placement(queue="gen.m", model="m", level="m@0", placed_by=PlacedBy.PLAN)
 IMAGE = StoredImage(key="t/j1/2/0.png", width=64, height=64, seed=7, sha256="00")

@@ -9,7 +9,7 @@ from peft.utils import get_peft_model_state_dict
 from safetensors.torch import save
 
 from catalog.lora.parse import parse
-from core.errors import LoraRefused
+from core.errors import WeightsRefused
 from tests.loras import as_bytes
 from worker.lora.merge import Merging
 from worker.lora.mix import PLAIN, Lora, Mix
@@ -179,7 +179,7 @@ F = "lora_unet_flat."
 )  # fmt: skip
 def test_what_is_no_whole_change_of_this_model_is_refused_by_name(tensors, reason):
     file = {name: torch.zeros(shape) for name, shape in tensors.items()}
-    with pytest.raises(LoraRefused, match=reason):
+    with pytest.raises(WeightsRefused, match=reason):
         parse(save(file), shapes())
 
 
@@ -209,7 +209,7 @@ def test_what_is_taken_at_upload_can_be_merged(data):
     file = save({f"lora_unet_conv.{name}": torch.ones(shape) for name, shape in roles.items()})
     try:
         changes = parse(file, shapes())
-    except LoraRefused:
+    except WeightsRefused:
         return
     mix = Mix.of([(Lora.of("x", as_bytes(file), changes), 0.5)])
     own = Two().conv

@@ -74,7 +74,7 @@ class ApproximateCache:
                 self._index.close()
 
 
-def open_lending(
+def open_approximate_cache(
     settings: Settings,
     profile: Profile,
     redis: Redis,

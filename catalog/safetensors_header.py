@@ -11,7 +11,7 @@ from typing import BinaryIO
 import msgspec
 
 from core.codec import decode
-from core.errors import LoraRefused
+from core.errors import WeightsRefused
 from core.text import shorten
 
 #: Bytes of a header that are read at most: of a LoRA for SDXL it has less than one in ten.
@@ -65,13 +65,13 @@ class _Described(msgspec.Struct):
 def read_header(file: BinaryIO, size: int, *, is_whole: bool = True) -> Header:
     """Read and check the header of a file of `size` bytes, or of its beginning.
 
-    Raises: LoraRefused if it is no safetensors file, or says what cannot be.
+    Raises: WeightsRefused if it is no safetensors file, or says what cannot be.
     """
     length = int.from_bytes(file.read(8), "little")
     if size < HEAD_BYTES and length > size - 8:
-        raise LoraRefused("not a safetensors file, or cut short")
+        raise WeightsRefused("not a safetensors file, or cut short")
     if length > MAX_HEADER_BYTES:
-        raise LoraRefused(f"a header of {length} bytes; at most {MAX_HEADER_BYTES} are read")
+        raise WeightsRefused(f"a header of {length} bytes; at most {MAX_HEADER_BYTES} are read")
     data = file.read(length)
     _check_count("colons", len(data) - len(data.translate(None, b":")), MAX_COLONS)
     try:
@@ -85,31 +85,33 @@ def read_header(file: BinaryIO, size: int, *, is_whole: bool = True) -> Header:
             for name, raw in described.items()
         }
     except RecursionError as error:
-        raise LoraRefused("a header nested more deeply than any of safetensors") from error
+        raise WeightsRefused("a header nested more deeply than any of safetensors") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise LoraRefused(f"a header that is not safetensors: {error}") from error
+        raise WeightsRefused(f"a header that is not safetensors: {error}") from error
     _check_cover(tensors, 8 + length, size if is_whole else None)
     return Header(tensors=tensors, metadata=metadata)
 
 
 def _check_count(what: str, count: int, most: int) -> None:
     if count > most:
-        raise LoraRefused(f"a header with {count} {what}; at most {most} are read")
+        raise WeightsRefused(f"a header with {count} {what}; at most {most} are read")
 
 
 def _entry(name: str, described: _Described, start: int) -> TensorEntry:
     called = shorten(name)
     if len(name) > MAX_NAME:
-        raise LoraRefused(f"{called}: the name of a tensor may have at most {MAX_NAME} characters")
+        raise WeightsRefused(
+            f"{called}: the name of a tensor may have at most {MAX_NAME} characters"
+        )
     begin, end = described.data_offsets
     width = _WIDTHS.get(described.dtype)
     if width is None:
-        raise LoraRefused(f"{called}: unknown number format {shorten(described.dtype)!r}")
+        raise WeightsRefused(f"{called}: unknown number format {shorten(described.dtype)!r}")
     _check_shape(called, described.shape)
     if begin < 0:
-        raise LoraRefused(f"{called}: negative numbers in its place")
+        raise WeightsRefused(f"{called}: negative numbers in its place")
     if end - begin != width * prod(described.shape):
-        raise LoraRefused(f"{called}: its bytes are not those of its shape")
+        raise WeightsRefused(f"{called}: its bytes are not those of its shape")
     return TensorEntry(
         dtype=described.dtype, shape=described.shape, begin=start + begin, end=start + end
     )
@@ -118,11 +120,13 @@ def _entry(name: str, described: _Described, start: int) -> TensorEntry:
 def _check_shape(called: str, shape: tuple[int, ...]) -> None:
     """Bound a shape before anything is multiplied: large integers are slow to multiply."""
     if len(shape) > MAX_DIMENSIONS:
-        raise LoraRefused(f"{called}: {len(shape)} dimensions; at most {MAX_DIMENSIONS} are read")
+        raise WeightsRefused(
+            f"{called}: {len(shape)} dimensions; at most {MAX_DIMENSIONS} are read"
+        )
     if min(shape, default=0) < 0:
-        raise LoraRefused(f"{called}: negative numbers in its shape")
+        raise WeightsRefused(f"{called}: negative numbers in its shape")
     if max(shape, default=0) >= MAX_SIDE:
-        raise LoraRefused(f"{called}: a side of its shape is not below {MAX_SIDE}")
+        raise WeightsRefused(f"{called}: a side of its shape is not below {MAX_SIDE}")
 
 
 def _check_cover(tensors: Mapping[str, TensorEntry], start: int, size: int | None) -> None:
@@ -130,7 +134,7 @@ def _check_cover(tensors: Mapping[str, TensorEntry], start: int, size: int | Non
     at = start
     for entry in sorted(tensors.values(), key=lambda entry: (entry.begin, entry.end)):
         if entry.begin != at:
-            raise LoraRefused("tensors that overlap, or bytes between them that belong to none")
+            raise WeightsRefused("tensors that overlap, or bytes between them that belong to none")
         at = entry.end
     if size not in (None, at):
-        raise LoraRefused(f"{size} bytes, where the header speaks of {at}")
+        raise WeightsRefused(f"{size} bytes, where the header speaks of {at}")

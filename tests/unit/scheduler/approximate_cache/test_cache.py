@@ -7,7 +7,12 @@ from pydantic import SecretStr
 from core.model import Model
 from core.placement import Placement
 from core.settings import Settings
-from scheduler.approximate_cache.lending import GIB, ApproximateCache, limits_of, open_lending
+from scheduler.approximate_cache.cache import (
+    GIB,
+    ApproximateCache,
+    limits_of,
+    open_approximate_cache,
+)
 from scheduler.metrics import Metrics
 from scheduler.profile.profile import Profile
 from storage.redis.connect import connect
@@ -22,16 +27,16 @@ TURBO = a_profile(Model(name="turbo", family="noop", default_steps=8))
 def opened(folder: Path, profile: Profile = PROFILE, **changes: object) -> ApproximateCache | None:
     settings = Settings(data_dir=folder, url_secret=SecretStr("s" * 32)).model_copy(update=changes)
     redis = connect(settings.redis_url)  # nothing is sent
-    return open_lending(settings, profile, redis, Metrics(), leads=lambda: True)
+    return open_approximate_cache(settings, profile, redis, Metrics(), leads=lambda: True)
 
 
 async def test_an_empty_index_gives_nobody_a_start_and_one_scheduler_opens_it(
     tmp_path: Path,
 ) -> None:
-    lending = opened(tmp_path)
-    assert lending is not None
-    assert await lending.start([a_query()], [SKIPPED]) == [WHOLE]
-    assert set(lending.hits.rates()) == {f"base@{k}" for k in (5, 10, 15, 20, 25)}
+    cache = opened(tmp_path)
+    assert cache is not None
+    assert await cache.start([a_query()], [SKIPPED]) == [WHOLE]
+    assert set(cache.hits.rates()) == {f"base@{k}" for k in (5, 10, 15, 20, 25)}
     assert opened(tmp_path) is None, "another scheduler on this folder places without it"
 
 
