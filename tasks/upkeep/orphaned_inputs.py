@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from core.errors import ObjectsUnavailable
 from core.log import get_logger
 from storage.jobs.submit import LOOK, ExpectedJob
 from storage.jobs.sweeps import ROUNDS
@@ -40,11 +41,21 @@ class OrphanedInputs:
         Raises:
             ObjectsUnavailable: a picture cannot be deleted now; the next sweep begins behind it.
         """
-        for each in sorted(await self._lost(), key=lambda each: each.note <= self._tried):
-            self._tried = each.note
-            await asyncio.to_thread(self._objects.delete, each.keys)
-            await self._notes.settle([each])
-            log.info("inputs_removed", note=each.note, count=len(each.keys))
+        lost = sorted(await self._lost(), key=lambda each: each.note <= self._tried)
+        for begin in range(0, len(lost), LOOK):
+            together = lost[begin : begin + LOOK]
+            try:
+                await self._delete(together)
+            except ObjectsUnavailable:
+                for each in together:
+                    self._tried = each.note
+                    await self._delete([each])
+
+    async def _delete(self, lost: Sequence[ExpectedJob]) -> None:
+        keys = [key for each in lost for key in each.keys]
+        await asyncio.to_thread(self._objects.delete, keys)
+        await self._notes.settle(lost)
+        log.info("inputs_removed", jobs=len(lost), count=len(keys))
 
     async def _lost(self) -> list[ExpectedJob]:
         """Find notes of jobs that never came; drop those of jobs that did."""

@@ -144,6 +144,9 @@ class UNetSample(Sample):
             return "its LoRAs"
         if not self.controls:
             return None
+        for steered in self.controls:
+            if self.sampler.position >= steered.steps.stop:
+                steered.session.close()  # nothing is asked any more
         acting = [each for each in self.controls if self.sampler.position < each.steps.stop]
         waits = [steered.session.waits_for() for steered in acting]  # each looks after its own
         return next((what for what in waits if what is not None), None)

@@ -20,7 +20,7 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{/* Takes (list . "worker"), the Dockerfile's name. */}}
 {{- define "atelier.image" -}}
 {{- $root := index . 0 -}}{{- $image := $root.Values.image -}}
-{{- $tag := default (printf "v%s" $root.Chart.AppVersion) $image.tag -}}
+{{- $tag := toString (default (printf "v%s" $root.Chart.AppVersion) $image.tag) -}}
 {{- if hasPrefix "sha256:" $tag }}{{ fail "image.tag: a digest is of one image alone: name a release" }}{{ end -}}
 {{ $image.registry }}/{{ $image.name }}-{{ index . 1 }}:{{ $tag }}
 {{- end }}

@@ -114,7 +114,8 @@ async def test_what_is_listed_comes_page_by_page(caller, stack):
     made = [await caller.ask(lambda c: c.jobs.create("x")) for _ in range(5)]
     page = await caller.ask(lambda c: c.jobs.list(limit=2))
     rest = await caller.ask(lambda c: c.jobs.list(limit=4, cursor=page.cursor))
-    ids = [job.id for job in reversed(made)]
+    newest = sorted(made, key=lambda job: (job.created_at, job.id), reverse=True)
+    ids = [job.id for job in newest]  # some of one millisecond
     assert [job.id for job in (*page.data, *rest.data)] == ids
     assert [job.id for job in await caller.gather(lambda c: c.jobs.all())] == ids
     assert await caller.gather(lambda c: c.jobs.all(status="failed")) == []

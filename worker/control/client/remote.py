@@ -30,6 +30,8 @@ PING_S = 0.1
 ANSWER_S = 60.0
 #: A session whose workers are lost so often before they give it anything may be what ends them.
 MOST_LOSSES = 3
+#: One that may be is alone for so long, unless it is cleared before.
+ALONE_S = 10.0
 
 
 class RemoteControlNets:
@@ -99,18 +101,12 @@ class RemoteControlNets:
             raise session.error
         if session.peer is not None:
             return None
-        now = time.monotonic()
-        held_back_by = self._ahead_of(session)
-        if any(each.workers for each in held_back_by):
-            session.waits_since = now
-        if now - session.waits_since > self._patience_s:
+        if session.num_offers and time.monotonic() - session.waits_since > self._patience_s:
             raise ControlUnavailable(
                 f"no ControlNet worker has taken this job within {self._patience_s:g} s: try again,"
                 " or have the operator start one"
             )
-        is_due = session.taker is None and now - session.offered_at > session.patience_s
-        if is_due and not held_back_by:
-            self._offer_again(session)
+        self._offer_if_due(session)
         return "a ControlNet worker"
 
     def is_slow(self, session: RemoteSession) -> bool | None:
@@ -134,8 +130,16 @@ class RemoteControlNets:
         self._courier.close()
         self._context.destroy(linger=100)
 
+    def _offer_if_due(self, session: RemoteSession) -> None:
+        waited_s = time.monotonic() - session.offered_at
+        is_due = session.taker is None and waited_s > session.patience_s
+        if is_due and not self._is_held_back(session):
+            self._offer_again(session)
+
     def _offer_again(self, session: RemoteSession) -> None:
         session.offered_at = time.monotonic()
+        if not session.num_offers:
+            session.waits_since = session.offered_at
         session.num_offers += 1
         offer = Offer(
             session=session.id,
@@ -267,11 +271,12 @@ class RemoteControlNets:
             return
         log.warning("control_worker_lost", sessions=len(lost))
         self._landing.abandon()
-        is_of_one = len({session.opening.image for session in lost}) == 1
+        accused = [session for session in lost if session.is_suspect] or lost
+        if len({session.opening.image for session in accused}) == 1:
+            for session in accused:  # of several images nobody can say which it was
+                self._charge(session)
         for session in lost:
             session.is_suspect = True
-            if is_of_one:  # of several images nobody can say which it was
-                self._charge(session)
             self._reopen(session)
 
     def _charge(self, session: RemoteSession) -> None:
@@ -290,19 +295,18 @@ class RemoteControlNets:
 
     def _reopen(self, session: RemoteSession) -> None:
         session.taker = session.peer = session.block = session.last = None
-        session.waits_since = time.monotonic()
         session.num_offers = 0
-        if session.error is None and not self._ahead_of(session):
+        if session.error is None and not self._is_held_back(session):
             self._offer_again(session)
 
-    def _ahead_of(self, session: RemoteSession) -> list[RemoteSession]:
-        """List those that a suspect waits for: images that may end a worker have it one by one."""
-        if not session.is_suspect:
-            return []
-        others = (
-            e for e in self._sessions.values() if e.opening.image is not session.opening.image
+    def _is_held_back(self, session: RemoteSession) -> bool:
+        """Tell whether a suspect waits for another image that may end a worker to be alone."""
+        now, image = time.monotonic(), session.opening.image
+        return session.is_suspect and any(
+            each.is_suspect and each.num_offers and now - each.waits_since < ALONE_S
+            for each in self._sessions.values()
+            if each.opening.image is not image
         )
-        return [each for each in others if each.is_suspect and each.num_offers]
 
 
 def _remote(ask: StepQuery) -> RemoteSession:

@@ -55,7 +55,7 @@ class RemoteSession:
 
     owner: Owner
     opening: Opening
-    waits_since: float  #: monotonic s, for a worker to take it
+    waits_since: float  #: monotonic s, for a worker to take it: since it was first offered
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     taker: bytes | None = None  #: the worker that loads its ControlNet
     peer: bytes | None = None  #: the worker that has it

@@ -17,6 +17,8 @@ from worker.cpu.inputs import read_object
 
 #: One at a time: each is in memory whole while it is read.
 _fetching = threading.Lock()
+#: Those on the disk wait there for room in memory.
+_laid_out = threading.BoundedSemaphore(4)
 
 
 @contextmanager
@@ -27,7 +29,7 @@ def fetched(controlnet_id: str) -> Iterator[Path]:
         BadWeights: it is gone, or is not the file that was kept.
         ObjectsUnavailable: the store did not give it in time.
     """
-    with TemporaryDirectory(prefix="atelier-controlnet-") as name:
+    with _laid_out, TemporaryDirectory(prefix="atelier-controlnet-") as name:
         folder = Path(name) / controlnet_id
         folder.mkdir()
         with _fetching:
