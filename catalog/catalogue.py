@@ -94,8 +94,18 @@ class Catalogue(Mapping[str, Model]):
         return ModelChange() if found is None else self.take(found)
 
     def look(self) -> Survey | None:
-        """Read the folder if it has changed, to `take` it: this may wait for the disk."""
-        return self._survey() if self._watch.has_changed() else None
+        """Read the folder if it has changed, to `take` it: this may wait for the disk.
+
+        Raises:
+            OSError: the folder cannot be read; the next look reads it again.
+        """
+        if not self._watch.has_changed():
+            return None
+        try:
+            return self._survey()
+        except OSError:
+            self._watch = FolderWatch(self.folder)  # what has changed is noticed once more
+            raise
 
     def take(self, found: Survey) -> ModelChange:
         """Take over what was found, in one go."""

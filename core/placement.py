@@ -135,6 +135,7 @@ class PlacementQuery:
     is_batch: bool = False  #: nobody waits for it: it lets others go before
     ticket: str = ""  #: the same when it is asked for again; empty: it has no place in line
     is_again: bool = False  #: it was placed before, and adds nothing to the demand
+    is_counted: bool = True  #: it is demand; what a limit of its tenant is to refuse is none
 
     @property
     def can_resume(self) -> bool:

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 
 from catalog.catalogue import Catalogue
 from core.errors import ConfigurationError, NoPlan, TooManyRequests, Unavailable
-from core.log import configure, get_logger
+from core.log import configure, get_logger, log_errors
 from core.log import end as end_process
 from core.placement import Answer, PlacementQuery, queue_of
 from core.settings import Settings, get_settings
@@ -34,7 +34,7 @@ from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import Placer, from_noise
-from scheduler.placement.step_cost import step_costs
+from scheduler.placement.step_cost import PlannedCosts
 from scheduler.placement.worker_batches import Batches
 from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.loop import PlanLoop
@@ -57,6 +57,7 @@ from storage.tenants.applications import ApplicationStore
 MAX_BATCH = 1024  #: queries of one call
 FOLLOW_S = 1.0  #: between two looks at the models folder
 LEASE_S = 3.0  #: of the leader; another takes over after that
+STALE_S = 2 * LEASE_S  #: until then a successor plans for what a lost leader was asked for
 #: The first plans go before what a policy compiles, which takes seconds on a machine's first start
 #: and is not needed before a minute of arrivals is known.
 PREPARE_AFTER_S = 15.0
@@ -167,9 +168,8 @@ def create_app(settings: Settings) -> FastAPI:
     found, profile = open_classifier(settings, measured, encoder)
     in_force = InForce(found)
     classifier = found if isinstance(found, OneClass) else in_force
-    batches = Batches(
-        functools.cache(functools.partial(step_costs, profile)), stale_s=settings.worker_stale_s
-    )
+    costs = PlannedCosts(profile, lambda: placer.plan)
+    batches = Batches(costs, stale_s=settings.worker_stale_s)
     overflow = Overflow(profile, on_overflow=metrics.see_overflow)
     fleet = open_fleet(settings, redis, profile)
     reports = Reports(fleet, [batches.hear, overflow.backlog.hear], overflow.backlog.measure)
@@ -227,13 +227,16 @@ def read_profile(models_dir: Path, path: Path) -> Profile:
     return Profile(models=Catalogue(models_dir, path), measured=read_measured(path))
 
 
-async def follow_models(catalogue: Catalogue, loop: PlanLoop) -> None:
+async def follow_models(
+    catalogue: Catalogue, loop: PlanLoop, *, period_s: float = FOLLOW_S
+) -> None:
     """Take over what comes to the models folder and what goes, and plan for it at once."""
     while True:
-        await asyncio.sleep(FOLLOW_S)
-        found = await asyncio.to_thread(catalogue.look)
-        if found is not None and catalogue.take(found):
-            loop.change_models()
+        await asyncio.sleep(period_s)
+        with log_errors(log, "models_not_followed"):
+            found = await asyncio.to_thread(catalogue.look)
+            if found is not None and catalogue.take(found):
+                loop.change_models()
 
 
 def build_loop(
@@ -259,7 +262,7 @@ def build_loop(
         leader=Leadership(redis, PLANNERS, owner, LEASE_S),
         period_s=settings.plan_period_s,
         metrics=metrics,
-        peers=DemandBoard(redis, owner, stale_s=LEASE_S),
+        peers=DemandBoard(redis, owner, stale_s=STALE_S),
         registry=ApplicationStore(redis, max_applications=settings.max_applications),
         tells_capacity=bool(settings.cell),
     )

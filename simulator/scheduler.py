@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
 from core.boards.plan import Plan
@@ -18,7 +18,7 @@ from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import Placer
-from scheduler.placement.step_cost import step_costs
+from scheduler.placement.step_cost import PlannedCosts
 from scheduler.placement.worker_batches import Batches
 from scheduler.planning.decide import Decision
 from scheduler.planning.level_estimates import Outlook
@@ -107,9 +107,8 @@ class SimulatedScheduler:
         self.failures = 0  #: rounds in which the solver found no plan
         self.notes: list[PlanNote] = []
         metrics = Metrics()
-        self._batches = Batches(
-            cache(partial(step_costs, profile)), stale_s=SETTINGS.worker_stale_s
-        )
+        costs = PlannedCosts(profile, lambda: self.placer.plan)
+        self._batches = Batches(costs, stale_s=SETTINGS.worker_stale_s)
         self._overflow = Overflow(profile)
         admission = AdmissionControl(max_queue=SETTINGS.max_queue)
         self.placer = Placer(

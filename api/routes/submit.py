@@ -2,7 +2,7 @@
 
 import time
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -34,6 +34,7 @@ from core.errors import (
 )
 from core.job import Job, JobRequest, JobStatus, Task
 from core.log import bind
+from core.placement import PlacementQuery
 from core.telemetry.traces import TRACES
 from scheduler.routing.slo import default_slo_s
 from storage.jobs.submit import NewJob, Submitted
@@ -76,14 +77,24 @@ async def accept(request: Request, asked: Asked) -> Accepted:
                 accepted = await _accept(services, asked)
             mark(job=accepted.job.id, model=accepted.job.request.model)
     except TooManyRequests as error:
-        refused.labels(error.reason).inc()
-        if isinstance(error, LimitReached) and error.standing is not None:
-            tell_standing(request.scope, error.standing)
+        _note_refusal(request, services, asked.tenant, error)
         raise
     bind(job=accepted.job.id)
     if accepted.stored is not None and accepted.stored.standing is not None:
         tell_standing(request.scope, accepted.stored.standing)
     return accepted
+
+
+def _note_refusal(
+    request: Request, services: Services, tenant: str, error: TooManyRequests
+) -> None:
+    """Count a refusal; one for a limit tells what is left, and that more of it is no demand."""
+    refused.labels(error.reason).inc()
+    if not isinstance(error, LimitReached):
+        return
+    services.limited.note(tenant, error.retry_after_s)
+    if error.standing is not None:
+        tell_standing(request.scope, error.standing)
 
 
 async def _accept(services: Services, asked: Asked) -> Accepted:
@@ -170,8 +181,7 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
         NoPlan: nobody can hold any of the models that can make it.
         TooManyRequests: it would wait too long.
     """
-    query = query_of(draft, asked.ticket, services.settings.max_wait_slos)
-    placement = await services.placements.place(query)
+    placement = await services.placements.place(_query(services, asked, draft))
     request = _placed(draft, placement.model)
     priority = QUEUE_PRIORITY[request.priority]
     terms = services.tenants.terms_of(draft.tenant)
@@ -194,6 +204,12 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
     )
 
 
+def _query(services: Services, asked: Asked, draft: Draft) -> PlacementQuery:
+    """Say what decides where a job goes; one that a limit is expected to refuse is no demand."""
+    query = query_of(draft, asked.ticket, services.settings.max_wait_slos)
+    return replace(query, is_counted=False) if draft.tenant in services.limited else query
+
+
 def _placed(draft: Draft, name: str) -> JobRequest:
     """Find what was placed; a model that cannot make the request was not asked for."""
     for model, request in draft.offers:
@@ -214,6 +230,7 @@ async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Acce
         except NotFound as error:
             raise StoreUnavailable(f"job {submitted.id} is gone, which had this key") from error
         return await _replay(services, earlier)
+    services.limited.forget(new.tenant)
     note_waiting(services.depths, new.placement.queue)
     job = _queued(new)
     view = await show_open(services, job, submitted.position)

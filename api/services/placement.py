@@ -1,6 +1,7 @@
 """Place jobs: ask the scheduler within a time budget, else follow the last published plan."""
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ MAX_PAUSE_S = 2.0
 #: Nobody is refused for so short a wait: a second is the least that `Retry-After` can say, and jobs
 #: sent within the last one count as waiting, whether they are or not.
 LEAST_WAIT_S = 1.0
+#: Tenants of whom it is remembered that a limit of theirs refused a job.
+MOST_LIMITED = 1000
 
 log = get_logger(__name__)
 
@@ -83,6 +86,35 @@ def note_waiting(depths: MutableSequence[QueueDepth], queue: str) -> None:
             depths[at] = replace(depth, waiting=depth.waiting + 1)
             return
     depths.append(QueueDepth(queue=name, waiting=1, oldest_s=0.0))
+
+
+class LimitedTenants:
+    """Tenants whose next jobs a limit of theirs is expected to refuse: these are no demand.
+
+    A job is placed before the store may refuse it. One that is accepted all the same counts for
+    the tenant's next one, so that as many are counted as are accepted.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[str, float] = {}  #: by tenant, on the clock; latest refused last
+
+    def __contains__(self, tenant: str) -> bool:
+        return self._until.get(tenant, -math.inf) > self._clock()
+
+    def note(self, tenant: str, wait_s: float) -> None:
+        """Note that a limit refuses what a tenant asks for in the next seconds."""
+        self.forget(tenant)
+        if len(self._until) >= MOST_LIMITED:
+            now = self._clock()
+            self._until = {name: until for name, until in self._until.items() if until > now}
+        if len(self._until) >= MOST_LIMITED:
+            del self._until[next(iter(self._until))]
+        self._until[tenant] = self._clock() + wait_s
+
+    def forget(self, tenant: str) -> None:
+        """Note that a job of a tenant was accepted."""
+        self._until.pop(tenant, None)
 
 
 class SchedulerClient:

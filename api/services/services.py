@@ -18,7 +18,7 @@ from api.intake.tokenizers import TokenCounter
 from api.intake.words.embeddings import EmbeddingIntake
 from api.services.auth import Keyring, keyring_of
 from api.services.clients import Boards, Clients, open_clients
-from api.services.placement import Placements, PlanFollower
+from api.services.placement import LimitedTenants, Placements, PlanFollower
 from api.services.probe import SharedProbe
 from api.services.served_models import FollowingTokens, ServedModels
 from api.services.tenants.stored_keys import StoredKeys
@@ -29,7 +29,7 @@ from catalog.ip_adapters import read_ip_adapters
 from core.boards.fleet import QueueDepth, Worker
 from core.bodies.incoming import HeldBytes
 from core.errors import Unavailable
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.model import Model
 from core.placement import queue_of
 from core.settings import Settings
@@ -101,6 +101,7 @@ class Services:
     controlnets: ControlNetIntake  #: reads ControlNets, and the kept ones that jobs name
     urls: PublicUrls  #: where clients find what is here
     placements: Placements  #: where a job goes
+    limited: LimitedTenants  #: whose jobs were refused for a limit of theirs
     follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
     board: Boards
@@ -201,6 +202,7 @@ def assemble(
         ),
         urls=_urls(settings, objects, tenants),
         placements=Placements(clients.scheduler.route, follower, budget_s=budget_s),
+        limited=LimitedTenants(),
         follower=follower,
         stations=Stations(models),
         scheduler_ready=clients.scheduler.ready,
@@ -237,15 +239,21 @@ def _urls(settings: Settings, objects: ObjectStore, tenants: StoredTenants) -> P
     return PublicUrls(public_url=settings.public_url.rstrip("/"), sign=sign)
 
 
-async def _refresh(services: Services) -> None:
-    """Keep plan and fleet at hand, so that no request waits for them."""
+async def _refresh(services: Services, period_s: float = REFRESH_S) -> None:
+    """Keep plan, fleet and models at hand, so that no request waits for them."""
     while True:
-        try:
-            await services.follower.refresh()
-            services.stations.hear(await services.board.changes())
-            services.depths = await services.jobs.depths(services.queues)
+        with log_errors(log, "plan_and_fleet_not_followed"):
+            await _read_plan_and_fleet(services)
+        with log_errors(log, "models_not_followed"):
             if services.served is not None:
                 await services.served.follow()
-        except Unavailable as error:
-            log.warning("plan_and_fleet_not_read", dependency=error.dependency)
-        await asyncio.sleep(REFRESH_S)
+        await asyncio.sleep(period_s)
+
+
+async def _read_plan_and_fleet(services: Services) -> None:
+    try:
+        await services.follower.refresh()
+        services.stations.hear(await services.board.changes())
+        services.depths = await services.jobs.depths(services.queues)
+    except Unavailable as error:
+        log.warning("plan_and_fleet_not_read", dependency=error.dependency)

@@ -352,7 +352,6 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "PromptEncoding.is_awaited",
             "unknown_s=0.0 -> unknown_s=-1.0",
         ): "either is waited for",
-        ("PromptEncoding._is_brief", "return False -> return None"): "either is no",
     },
     "worker/engine/aside.py": {
         ("SlicedDecoding.work", "slice_s <= opening_s -> slice_s < opening_s"): _FLOATS,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from core.boards.plan import Usual
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Stream:
@@ -37,3 +39,5 @@ class ReportedDemand:
     history_end: int = 0  #: epoch s after the last second of the history
     #: `promised_as` -> the last jobs
     jobs: Mapping[str, tuple[AskedJob, ...]] = field(default_factory=dict)
+    #: model -> jobs sent to it of late, and what they are like; missing: none was
+    usual: Mapping[str, tuple[float, Usual]] = field(default_factory=dict)

@@ -47,8 +47,10 @@ def can_hold(worker: Worker, model: str) -> bool:
 
 
 def can_load(worker: Worker, model: str) -> bool:
-    """Tell whether a worker has a model in its folder, and has not failed to load it lately."""
-    return model not in worker.refused and (not worker.catalogue or model in worker.catalogue)
+    """Tell whether a worker has a model and room for it, and has not failed to load it lately."""
+    has_room = worker.needs_gib.get(model, 0.0) <= worker.memory_gib
+    has_files = not worker.catalogue or model in worker.catalogue
+    return has_room and has_files and model not in worker.refused
 
 
 def _assign_type(

@@ -43,7 +43,8 @@ def has_room(worker: Worker, target: str, sizes: Mapping[str, float]) -> bool:
     """Tell whether a worker can serve what it holds while it loads another model."""
     if not worker.models:
         return False
-    needed = sum(sizes.get(model, 0.0) for model in {*worker.models, target})
+    models, own = {*worker.models, target}, worker.needs_gib
+    needed = sum(own.get(model, sizes.get(model, 0.0)) for model in models)
     return needed <= worker.memory_gib
 
 

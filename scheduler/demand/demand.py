@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from core.boards.demand import ReportedDemand, Stream
+from core.boards.plan import Usual
 
 RECENT_S = 20.0  #: e-folding time of the mean that follows a rising demand
 KEPT_S = 3600  #: of arrivals by second
@@ -166,7 +167,7 @@ def shares(counts: Mapping[str, int]) -> dict[str, float]:
 
 
 def joined(asked: Sequence[ReportedDemand]) -> ReportedDemand:
-    """Add up what several schedulers were asked for."""
+    """Add up what several schedulers were asked for; the first is who leads."""
     if len(asked) == 1:
         (only,) = asked
         end = only.history_end if only.history else 0
@@ -191,7 +192,27 @@ def joined(asked: Sequence[ReportedDemand]) -> ReportedDemand:
             for each in asked
             for name in each.jobs
         },
+        usual=_usual(asked),
     )
+
+
+def _usual(asked: Sequence[ReportedDemand]) -> dict[str, tuple[float, Usual]]:
+    """Average what jobs of each model are like, by how many each scheduler sent there of late."""
+    said: dict[str, list[tuple[float, Usual]]] = defaultdict(list)
+    for each in asked:
+        for model, known in each.usual.items():
+            said[model].append(known)
+    return {model: _mean(known) for model, known in said.items()}
+
+
+def _mean(known: Sequence[tuple[float, Usual]]) -> tuple[float, Usual]:
+    """Average by weight; where nothing weighs anything the first counts."""
+    whole = sum(weight for weight, _ in known)
+    if whole <= 0:
+        return known[0]
+    steps = sum(weight * usual.steps for weight, usual in known) / whole
+    images = sum(weight * usual.images for weight, usual in known) / whole
+    return whole, Usual(steps=steps, images=images)
 
 
 def added(histories: Sequence[tuple[int, Sequence[float]]]) -> tuple[int, tuple[float, ...]]:

@@ -5,6 +5,7 @@ of as many steps, as jobs sent to its queue lately.
 """
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -24,6 +25,9 @@ REPORT_AGE_S = 1.0
 WEIGHT = 0.05
 #: By which that mean changes before anybody expects other jobs.
 ALIKE = 0.01
+#: E-folding time of the count of jobs sent to a model.
+LATELY_S = 60.0
+DIGITS = 3  #: of that count, as it is told
 MOST_WORKS = 1000  #: that are remembered, by what may be asked for
 
 
@@ -151,6 +155,13 @@ class _Usually(NamedTuple):
     found: Station
 
 
+class _Count(NamedTuple):
+    """Jobs sent to a model of late."""
+
+    at: float  #: when the last one was
+    jobs: float  #: that count then: older ones for less
+
+
 class Backlog:
     """The fleet, its queues and what is on its way there."""
 
@@ -166,6 +177,7 @@ class Backlog:
         self._coming: dict[str, Station | None] = {}  #: by queue, since the last look
         self._usually: dict[str, _Usually] = {}  #: by queue
         self.usual: dict[str, Usual] = {}  #: model -> what its jobs are like
+        self._lately: dict[str, _Count] = {}  #: by model
         self._works: dict[tuple[str, int, float, int], Work] = {}
 
     def hear(self, change: FleetChange, now: float) -> None:
@@ -201,7 +213,11 @@ class Backlog:
             self._sent.append(sent)
         line = self._lines[sent.queue]
         line.send(sent.work.images, sent.tenant, is_batch=sent.is_batch)
-        self._expect(line.model, sent.work)
+        self._expect(line.model, sent)
+
+    def weighed(self, now: float) -> dict[str, tuple[float, Usual]]:
+        """Say how many jobs each model was sent of late, and what they are like."""
+        return {m: (round(self._weight(m, now), DIGITS), mean) for m, mean in self.usual.items()}
 
     def before(
         self, queue: str, query: PlacementQuery, most: int, plan: Plan, now: float
@@ -293,9 +309,16 @@ class Backlog:
         usual = self.usual.get(model)
         return usual.images if usual is not None else 1.0
 
-    def _expect(self, model: str, work: Work) -> None:
+    def _weight(self, model: str, now: float) -> float:
+        known = self._lately.get(model)
+        if known is None:
+            return 0.0
+        return known.jobs * math.exp(-max(0.0, now - known.at) / LATELY_S)
+
+    def _expect(self, model: str, sent: Sent) -> None:
         """Take one more job into the mean of those sent to a model."""
-        steps, images = work
+        self._lately[model] = _Count(sent.at, self._weight(model, sent.at) + 1.0)
+        steps, images = sent.work
         mean = self.usual.get(model)
         if mean is None:
             self.usual[model] = Usual(steps=float(steps), images=float(images))

@@ -184,10 +184,9 @@ class Placer:
     def plan(self) -> Plan:
         return self._router.plan
 
-    @property
-    def usual(self) -> dict[str, Usual]:
-        """Say what jobs sent to each model lately are like."""
-        return dict(self.overflow.backlog.usual) if self.overflow is not None else {}
+    def usual(self, now: float) -> dict[str, tuple[float, Usual]]:
+        """Say how many jobs each model was sent of late, and what they are like."""
+        return self.overflow.backlog.weighed(now) if self.overflow is not None else {}
 
     @property
     def placed(self) -> PlacedQuality:
@@ -238,10 +237,12 @@ class Placer:
             history=self.arrivals.history(now),
             history_end=int(now),
             jobs=self.arrivals.jobs,
+            usual=self.usual(now),
         )
 
     def _place(self, query: PlacementQuery, affinity: str, now: float) -> Answer:
-        if not query.is_again:
+        is_demand = query.is_counted and not query.is_again
+        if is_demand:
             self._count(query, affinity, now)
         try:
             placement = self._router.route(query, affinity)
@@ -249,7 +250,7 @@ class Placer:
             return error
         if self.overflow is not None:
             placement = self._relieve(self.overflow, placement, query)
-            if not query.is_again:
+            if is_demand:
                 self.overflow.count(placement)
             if (refusal := self._take(self.overflow, placement, query, now)) is not None:
                 return refusal
@@ -271,13 +272,14 @@ class Placer:
     def _take(
         self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
     ) -> TooManyRequests | None:
-        """Count a job on its queue, unless it would wait there for too long."""
+        """Count a job on its queue, if it is counted, unless it would wait there for too long."""
         backlog, queue = overflow.backlog, placement.queue
         work = backlog.work_of(placement.at, query)
         if (refusal := self._refuse(backlog, queue, work, query, now)) is not None:
             return refusal
-        sent = Sent(now, queue, work, query.is_batch, query.tenant or "")
-        backlog.send(sent, self._router.plan)
+        if query.is_counted:
+            sent = Sent(now, queue, work, query.is_batch, query.tenant or "")
+            backlog.send(sent, self._router.plan)
         return None
 
     def _refuse(

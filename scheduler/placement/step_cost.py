@@ -5,6 +5,7 @@ masked tokens of an edit by the lines fitted for its model (InstGenIE, sections 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -12,6 +13,8 @@ from catalog.masking.config import MaskingConfig
 from catalog.masking.costs import BlockShape, MaskingCosts
 from catalog.masking.plan import BlockTimes, split_ahead
 from core.boards.image_work import ImageWork
+from core.boards.plan import Plan
+from core.model import Model
 from scheduler.profile.profile import Profile
 
 KNOBS = MaskingConfig()  #: of every worker
@@ -59,6 +62,10 @@ class StepCosts:
         start_s = len(costs.blocks) * costs.compute.start_s
         return cls(start_s=start_s, row_s=0.0, pixels=pixels, masking=costs)
 
+    @property
+    def is_by_blocks(self) -> bool:
+        return self._masking is not None
+
     def burden(self, work: ImageWork, tier: Tier) -> Burden:
         """Expect what an image adds where its worker has what was recorded of its template so."""
         rows, share = work.rows, math.ceil(work.masked * _PARTS)
@@ -86,8 +93,36 @@ class StepCosts:
         return Burden(compute_s=compute_s, load_s=load_s)
 
 
-def step_costs(profile: Profile, model: str, device_type: str) -> StepCosts:
-    """Say what steps of a model take: by its blocks if they are trusted, else by whole steps."""
+class PlannedCosts:
+    """What steps take by the plan in force, remembered until that or the model changes."""
+
+    def __init__(self, profile: Profile, plan: Callable[[], Plan]) -> None:
+        """Ask for the plan whenever costs are asked for."""
+        self._profile = profile
+        self._plan = plan
+        self._followed: Plan | None = None
+        self._known: dict[tuple[str, str], tuple[Model | None, StepCosts]] = {}
+
+    def __call__(self, model: str, device_type: str) -> StepCosts:
+        if (plan := self._plan()) is not self._followed:
+            self._followed = plan
+            # No plan says what blocks take, and much is remembered of them.
+            self._known = {k: each for k, each in self._known.items() if each[1].is_by_blocks}
+        described = self._profile.models.get(model)
+        known = self._known.get((model, device_type))
+        if known is None or known[0] is not described:
+            known = (described, step_costs(self._profile, model, device_type, plan))
+            self._known[model, device_type] = known
+        return known[1]
+
+
+def step_costs(
+    profile: Profile, model: str, device_type: str, plan: Plan | None = None
+) -> StepCosts:
+    """Say what steps of a model take: by its blocks if they are trusted, else by whole steps.
+
+    Whole steps cost what the plan says, which knows what workers have measured.
+    """
     known = profile.models.get(model)
     if known is None:
         return StepCosts(start_s=0.0, row_s=0.0, pixels=1)
@@ -95,11 +130,20 @@ def step_costs(profile: Profile, model: str, device_type: str) -> StepCosts:
     costs = profile.measured.masking.get(device_type, {}).get(model)
     if costs is not None and costs.blocks and costs.is_trusted:
         return StepCosts.of(costs, pixels)
-    cost = profile.cost(model, device_type)
-    image_s = cost.step_s(2) - cost.step_s(1)
+    one_s, two_s = _whole_steps_s(profile, model, device_type, plan)
     rows = 2 if known.is_guided(known.default_guidance) else 1
-    start_s = max(0.0, cost.step_s(1) - image_s)
-    return StepCosts(start_s=start_s, row_s=image_s / rows, pixels=pixels)
+    start_s = max(0.0, 2 * one_s - two_s)
+    return StepCosts(start_s=start_s, row_s=(two_s - one_s) / rows, pixels=pixels)
+
+
+def _whole_steps_s(
+    profile: Profile, model: str, device_type: str, plan: Plan | None
+) -> tuple[float, float]:
+    """Expect the seconds of a step of one image, and of one that two share."""
+    planned = plan.costs.get(device_type, {}).get(model) if plan is not None else None
+    cost = planned or profile.cost(model, device_type)
+    slowness = plan.slowness.get(device_type, 1.0) if plan is not None else 1.0
+    return slowness * cost.step_s(1), slowness * cost.step_s(2)
 
 
 def masked_tokens(share: float, tokens: int) -> int:

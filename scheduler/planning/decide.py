@@ -16,7 +16,7 @@ from scheduler.allocation.pasm import align
 from scheduler.allocation.problem import Allocation, Demand, Instance
 from scheduler.allocation.registry import Policy
 from scheduler.allocation.transition import serving_models, share_now
-from scheduler.planning.offers import loads_of, of_known_cost, untried_of
+from scheduler.planning.offers import loads_of, of_known_cost, untried_of, with_needs
 from scheduler.planning.pose import pose
 from scheduler.planning.snapshot import Snapshot
 from scheduler.planning.worker_stats import slowness
@@ -49,6 +49,7 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
     Raises:
         AllocationError: the solver found no plan.
     """
+    snapshot = replace(snapshot, workers=with_needs(snapshot.workers, profile))
     instance = pose(snapshot, profile)
     target = policy(instance)
     assignments = assign(

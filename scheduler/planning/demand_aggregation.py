@@ -49,7 +49,7 @@ class DemandAggregator:
         return joined([self._placer.asked(now), *self._others])
 
     async def tell(self, now: float) -> None:
-        """Say what is asked for here, for the leader.
+        """Say what is asked for here, for the leader and for whoever leads next.
 
         Raises: Unavailable if the store does not answer.
         """

@@ -92,8 +92,7 @@ class Outlook:
                 self._seen |= {(t, m): cost for m, cost in worker.costs.items()}
             if worker.load_s:
                 self._loaded_s |= {(t, m): seconds for m, seconds in worker.load_s.items()}
-            if worker.needs_gib:
-                self._needs_gib |= {(t, m): gib for m, gib in worker.needs_gib.items()}
+        self._needs_gib |= _least_gib(workers)
         self._slowness |= model_slowness(workers)
         self._measured = None
 
@@ -120,3 +119,13 @@ class Outlook:
         if not self._switch.allows_latents:
             rates = dict.fromkeys(rates, 0.0)
         return replace(profile, can_resume=True, hit_rates=rates)
+
+
+def _least_gib(workers: Sequence[Worker]) -> dict[tuple[str, str], float]:
+    """Say what each model takes where it takes least: who has more memory may keep more in it."""
+    found: dict[tuple[str, str], float] = {}
+    for worker in workers:
+        for model, gib in worker.needs_gib.items():
+            slot = (worker.device_type, model)
+            found[slot] = min(gib, found.get(slot, gib))
+    return found

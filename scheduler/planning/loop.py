@@ -2,8 +2,8 @@
 
 A round reads the fleet about twice a second. The leader decides anew once a period, and at once
 when a replan trigger fires (`scheduler/planning/replan_triggers`) or more arrives than it planned
-for; the others report their demand to it and follow the plan it publishes. Whatever fails, the
-last good plan stays.
+for; the others follow the plan it publishes. All report their demand, for whoever leads. Whatever
+fails, the last good plan stays.
 """
 
 import asyncio
@@ -130,9 +130,7 @@ class PlanLoop:
         """
         await self._read_applications()
         if not await self._lead():
-            self._metrics.leave_lead()
-            await self.follow_board()
-            await self._demand.tell(self._clock())
+            await self._follow_leader()
             return
         workers = await self._fleet.workers()
         depths = await self._fleet.depths()
@@ -140,6 +138,7 @@ class PlanLoop:
         now = self._clock()
         self._seen_at = now if workers else self._seen_at
         urgent = await self._demand.read(now)
+        await self._demand.tell(now)  # whoever leads next plans for it at once
         news = self._looks.look(workers)
         fleet, holding = self._lasting.look(workers, news, self._placer.plan.assignments)
         self._outlook.look(workers, now, news, is_settled=len(holding) == len(workers))
@@ -155,7 +154,12 @@ class PlanLoop:
         if is_due and not self._is_absent_briefly(workers, now):
             self._decided_at, self._decided_for = now, triggers
             snapshot = self._with_demand(snapshot, now)
-            await self._publish(await self._decide(snapshot, now), now)
+            await self._publish(await self._decide(snapshot, now), snapshot, now)
+
+    async def _follow_leader(self) -> None:
+        self._metrics.leave_lead()
+        await self.follow_board()
+        await self._demand.tell(self._clock())
 
     async def _try_round(self) -> None:
         try:
@@ -267,11 +271,11 @@ class PlanLoop:
             affinity={name: shares(counts) for name, counts in asked.classes.items()},
             history=asked.history,
             jobs=asked.jobs,
-            usual=self._placer.usual,
+            usual={model: usual for model, (_, usual) in asked.usual.items()},
             given_s={name: now - at for name, at in self._settling.since.items()},
         )
 
-    async def _publish(self, decision: Decision, now: float) -> None:
+    async def _publish(self, decision: Decision, snapshot: Snapshot, now: float) -> None:
         before = self._placer.plan
         plan = Plan(
             version=before.version + 1,
@@ -288,7 +292,7 @@ class PlanLoop:
             saturation=decision.saturation,
             costs=decision.costs,
             loads=decision.loads,
-            usual=self._placer.usual,
+            usual=snapshot.usual,
             since=self._settling.since,
             resident=decision.resident,
             slowness=decision.slowness,

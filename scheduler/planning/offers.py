@@ -4,7 +4,7 @@ A model that nobody has timed costs what it says itself. Whoever names it gets i
 can make go to those, so that no plan counts on a guess where it need not.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,18 +17,38 @@ Loadable = tuple[str, str]  #: device type, model
 
 
 def loads_of(workers: Sequence[Worker], profile: Profile) -> dict[Loadable, float]:
-    """Say what it takes to load each model where it fits and can be loaded."""
-    memory: dict[str, float] = {}
+    """Say what it takes to load each model where it fits some worker, which can load it."""
+    types: dict[str, list[Worker]] = defaultdict(list)
     for worker in workers:
-        known = memory.get(worker.device_type, worker.memory_gib)
-        memory[worker.device_type] = min(known, worker.memory_gib)
+        types[worker.device_type].append(worker)
     return {
         (t, name): profile.load_s(name, t)
-        for t, gib in sorted(memory.items())
+        for t, alike in sorted(types.items())
         for name in sorted(profile.models)
-        if profile.size_gib(name, t) <= gib
-        and any(can_load(worker, name) for worker in workers if worker.device_type == t)
+        if _is_loadable(name, profile.size_gib(name, t), alike)
     }
+
+
+def _is_loadable(model: str, size_gib: float, workers: Sequence[Worker]) -> bool:
+    return any(
+        can_load(worker, model) and worker.needs_gib.get(model, size_gib) <= worker.memory_gib
+        for worker in workers
+    )
+
+
+def with_needs(workers: Sequence[Worker], profile: Profile) -> list[Worker]:
+    """Note what is too large for a worker that has not looked into it, by others or the model."""
+    sizes = {
+        t: {name: profile.size_gib(name, t) for name in profile.models}
+        for t in {worker.device_type for worker in workers}
+    }
+    return [_with_needs(worker, sizes[worker.device_type]) for worker in workers]
+
+
+def _with_needs(worker: Worker, sizes: Mapping[str, float]) -> Worker:
+    own, room_gib = worker.needs_gib, worker.memory_gib
+    large = {name: gib for name, gib in sizes.items() if gib > room_gib and name not in own}
+    return replace(worker, needs_gib={**own, **large}) if large else worker
 
 
 def able_of(
@@ -42,7 +62,7 @@ def able_of(
     unable = Counter(
         (worker.device_type, name)
         for worker in workers
-        if worker.catalogue or worker.refused
+        if worker.catalogue or worker.refused or worker.needs_gib
         for name in _beyond(worker, loads, settling.get(worker.name))
     )
     return {(t, name): devices[t] - count for (t, name), count in unable.items()}

@@ -21,6 +21,7 @@ ROUNDING = 1e-9  #: of sums of shares
 _NEVER = (True, math.inf, math.inf)  #: less urgent than any level
 MOST_RECENT = 256  #: queries, with their classes, whose row is at hand
 MOST_CANDIDATES = 1000  #: answers of `candidates_of` that are remembered
+MOST_ROWS = 10_000  #: of plans before, whose turns are remembered
 
 
 class _Key(NamedTuple):
@@ -98,6 +99,7 @@ class Router:
     ) -> None:
         self._models = models
         self._placed_by = placed_by
+        self._old: dict[_Key, _Turns] = {}  #: of plans before
         self._rows: dict[_Key, _Turns] = {}
         #: by id of a query, which is kept alive here, and class
         self._recent: dict[tuple[int, str], tuple[PlacementQuery, _Turns]] = {}
@@ -115,7 +117,9 @@ class Router:
             (row.application, row.affinity, row.models, row.is_full): row.shares
             for row in plan.pasm
         }
-        self._old, self._rows = self._rows, {}
+        # A row that is asked for under few plans goes on as well.
+        kept = self._old if len(self._old) < MOST_ROWS else {}
+        self._old, self._rows = {**kept, **self._rows}, {}
         self._recent.clear()
 
     def forget_models(self) -> None:

@@ -1,11 +1,15 @@
 import asyncio
 
 from core.boards.demand import ReportedDemand, Stream
+from core.boards.plan import Usual
 from tests.contract.house import House
 
 STREAM = Stream(application="t/avatars", models=("base", "tiny"))
 ASKED = ReportedDemand(
-    rates=((STREAM, 2.5),), classes={"t/avatars": {"any": 7}}, wanted={"tiny": 2.0}
+    rates=((STREAM, 2.5),),
+    classes={"t/avatars": {"any": 7}},
+    wanted={"tiny": 2.0},
+    usual={"tiny": (1.5, Usual(steps=20.0, images=2.0))},
 )
 
 

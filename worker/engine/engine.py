@@ -200,15 +200,20 @@ class Engine:
         self._thread = threading.Thread(target=self.run, name=THREAD, daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Stop after the current step; what is not made by then gets JobStopped."""
+    def close(self, within_s: float | None = None) -> bool:
+        """Stop after the current step; what is not made by then gets JobStopped.
+
+        Returns whether it has stopped, which it may not while a call of its device hangs.
+        """
         with self._wake:
             self._end = self._end or JobStopped("the worker is shutting down")
             self._wake.notify_all()
         if self._thread is None:
             self._finish()
         elif self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(within_s)
+            return not self._thread.is_alive()
+        return True
 
     # from the engine's thread
 

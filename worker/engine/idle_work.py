@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from core.model import Model
+from worker.diffusion.runner import breaks_device
 from worker.engine.stats import Activities, Activity
 from worker.futures import tried
 
@@ -60,11 +61,13 @@ class IdleWork:
     tasks: tuple[IdleTask, ...] = ()  #: read by any thread
     #: Held during a part: whoever drops its task waits.
     _running: threading.Lock = field(default_factory=threading.Lock)
+    _changing: threading.Lock = field(default_factory=threading.Lock)  #: held as `tasks` changes
 
     def add(self, model: Model, parts: Iterator[Part]) -> "Future[None]":
         """Do this when there is time; resolved when all of it is done, or it is dropped."""
         task = IdleTask(model=model, parts=parts)
-        self.tasks = (*self.tasks, task)
+        with self._changing:
+            self.tasks = (*self.tasks, task)
         return task.ended
 
     def drop(self, model: str) -> None:
@@ -100,6 +103,8 @@ class IdleWork:
         self._activities.now = task.activity()
         made = tried(part)
         self._activities.now = None
+        if isinstance(made, Exception) and breaks_device(made):
+            raise made  # no job could be made any more
         task.begun = part if isinstance(made, GivenUp) else None
         if isinstance(made, Exception) and not isinstance(made, GivenUp):
             self._end(task, made)
@@ -107,7 +112,8 @@ class IdleWork:
             task.number += 1
 
     def _end(self, task: IdleTask, error: Exception | None = None) -> None:
-        self.tasks = tuple(each for each in self.tasks if each is not task)
+        with self._changing:
+            self.tasks = tuple(each for each in self.tasks if each is not task)
         if task.ended.done():
             return
         if error is None:

@@ -1,4 +1,7 @@
-"""Encode prompts: brief ones between two steps, others in a thread beside the steps."""
+"""Encode prompts: brief ones between two steps, others in a thread beside the steps.
+
+IP-Adapters are loaded in a thread of their own: no prompt waits behind gigabytes.
+"""
 
 import time
 from collections import deque
@@ -12,8 +15,8 @@ from threading import Lock
 from worker.engine.slot import Ticket
 from worker.futures import tried
 
-#: Of the thread that encodes.
-THREAD = "prompts"
+#: Of the thread that encodes, and of that which loads IP-Adapters.
+THREAD, LOADER = "prompts", "adapters"
 #: Of a step, how long the others wait for a prompt at most, once an image.
 SHARE_WAITED = 1 / 20
 #: And how many steps they take without whoever's prompt takes longer.
@@ -28,6 +31,7 @@ class PromptEncoding:
 
     _lock: Lock = field(default_factory=Lock)
     _pool: ThreadPoolExecutor | None = None  #: one thread, begun with the first long prompt
+    _loads: ThreadPoolExecutor | None = None  #: one thread, begun with the first IP-Adapter
     _is_closed: bool = False
     _took: dict[str, deque[float]] = field(default_factory=dict)  #: lately, by model (s)
 
@@ -41,13 +45,15 @@ class PromptEncoding:
             step_s: of the others (s); None: nobody steps.
         """
         timed = partial(self._encode, ticket, encode)
-        if step_s is None or self._is_brief(ticket, step_s):
+        if _loads(ticket):
+            self._load(ticket, encode)
+        elif step_s is None or self._is_brief(ticket, step_s):
             ticket.encode = timed
-            return
-        with self._lock:
-            if not self._is_closed:
-                self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix=THREAD)
-                ticket.encoded = self._pool.submit(timed)
+        else:
+            with self._lock:
+                if not self._is_closed:
+                    self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix=THREAD)
+                    ticket.encoded = self._pool.submit(timed)
 
     def finish(self, ticket: Ticket) -> None:
         """Encode the prompt of a job now, or wait for whoever does."""
@@ -56,6 +62,10 @@ class PromptEncoding:
             encode()
         elif ticket.encoded is not None:
             wait([ticket.encoded])
+
+    def is_loading(self, ticket: Ticket) -> bool:
+        """Tell whether what a job is shown to is being loaded: others need not wait behind it."""
+        return _loads(ticket) and ticket.encoded is not None and not ticket.encoded.done()
 
     def is_awaited(self, ticket: Ticket, step_s: float) -> bool:
         """Tell whether the next step waits for a prompt: it takes little of one, or came long ago.
@@ -71,12 +81,18 @@ class PromptEncoding:
         """Begin no more."""
         with self._lock:
             self._is_closed = True
-            if self._pool is not None:
-                self._pool.shutdown(wait=False, cancel_futures=True)
+            for pool in (self._pool, self._loads):
+                if pool is not None:
+                    pool.shutdown(wait=False, cancel_futures=True)
+
+    def _load(self, ticket: Ticket, encode: Callable[[], object]) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._loads = self._loads or ThreadPoolExecutor(1, thread_name_prefix=LOADER)
+                # What fails fails again where its image is opened.
+                ticket.encoded = self._loads.submit(_tried, encode)
 
     def _is_brief(self, ticket: Ticket, step_s: float) -> bool:
-        if ticket.job.request.ip_adapter is not None:  # which may have to be loaded
-            return False
         return self._usual_s(ticket, unknown_s=float("inf")) <= SHARE_WAITED * step_s
 
     def _encode(self, ticket: Ticket, encode: Callable[[], object]) -> None:
@@ -93,3 +109,12 @@ class PromptEncoding:
         with self._lock:
             took = self._took.get(ticket.runner.model.name)
             return median_low(took) if took else unknown_s
+
+
+def _tried(encode: Callable[[], object]) -> None:
+    tried(encode)
+
+
+def _loads(ticket: Ticket) -> bool:
+    """Tell whether a job is shown a picture by an IP-Adapter, which may have to be loaded."""
+    return ticket.job.request.ip_adapter is not None

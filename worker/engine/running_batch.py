@@ -101,13 +101,10 @@ class RunningBatch:
 
         Or at a later one, if others would wait long for the prompt of the first.
         """
-        while self.waiting and len(self.running) < self.max_slots:
-            ticket = self.waiting[0].ticket
-            if (step_s := self.step_s) is not None and not self.prompts.is_awaited(ticket, step_s):
-                ticket.steps_missed += 1
-                return
+        while len(self.running) < self.max_slots and (first := self._first()) is not None:
+            self.waiting.remove(first)
             began = time.perf_counter()
-            pending, opened = self._opened(self.waiting.pop(0))
+            pending, opened = self._opened(first)
             self._opening_s += time.perf_counter() - began
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
@@ -115,7 +112,22 @@ class RunningBatch:
                 self.waiting.insert(0, pending)
                 return
             else:
-                self._fail(ticket, opened.engine_error(PREPARING))
+                self._fail(first.ticket, opened.engine_error(PREPARING))
+
+    def _first(self) -> Pending | None:
+        """Choose who is due first; while others step none whose IP-Adapter is being loaded.
+
+        None: nobody, or its prompt is encoded yet.
+        """
+        step_s = self.step_s
+        if step_s is None:
+            return self.waiting[0] if self.waiting else None
+        ready = (each for each in self.waiting if not self.prompts.is_loading(each.ticket))
+        first = next(ready, None)
+        if first is not None and not self.prompts.is_awaited(first.ticket, step_s):
+            first.ticket.steps_missed += 1
+            return None
+        return first
 
     @property
     def step_s(self) -> float | None:

@@ -18,7 +18,7 @@ from worker.diffusion.runner import (
     Pixels,
     Sample,
 )
-from worker.engine.stats import Activity
+from worker.engine.stats import PREPARING, Activity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -293,4 +293,5 @@ def alone(doing: str, image: Pending | Slot) -> Activity:
         pixels=request.width * request.height,
         jobs=(ticket.job.id,),
         is_steered=bool(request.controls),
+        loads=doing == PREPARING and request.ip_adapter is not None,
     )

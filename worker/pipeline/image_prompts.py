@@ -19,7 +19,7 @@ from catalog.ip_adapters import ENCODER, weights_of
 from core.errors import BadWeights, ConfigurationError, EngineError
 from core.uploads.ip_adapter import AppliedIpAdapter
 from worker.diffusion.loading.pipelines import load_image_encoder
-from worker.diffusion.runner import Pixels
+from worker.diffusion.runner import Pixels, breaks_device, is_out_of_memory
 from worker.diffusion.stock import Argument, Module, Pipe
 from worker.pipeline.packing import pad
 from worker.pipeline.sample import ImagePrompt, UNetSample
@@ -135,6 +135,8 @@ class ImagePrompts:
         try:
             return self._read(self._folder / name)
         except (BadWeights, ConfigurationError, OSError, KeyError, RuntimeError) as error:
+            if is_out_of_memory(error) or breaks_device(error):
+                raise  # no fault of the files
             line = next(iter(str(error).splitlines()), type(error).__name__)
             raise EngineError(
                 f"IP-Adapter {name} cannot be used with this model: {line}"

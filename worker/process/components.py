@@ -45,6 +45,8 @@ log = get_logger(__name__)
 
 #: A stop waits so long for the thread that holds the models: it may be in the middle of a load.
 STOPPING_S = 1.0
+#: And for the engine to end its step.
+STUCK_S = 10.0
 #: A step may always take so many leases: others take as long to notice that a worker is silent.
 LEAST_LEASES = 2.0
 
@@ -56,7 +58,7 @@ class Components:
         """Prepare; `celery` sends what other workers are to do."""
         self.settings = settings = settled(settings)
         self.models = models
-        self._is_stopping = False
+        self._is_stopping = self._is_stuck = False
         self._residing: threading.Thread | None = None
         self.memory_gib = settings.memory_gib or 0.0  #: it is settled
         self.name = full_name(settings.worker_name)
@@ -104,6 +106,7 @@ class Components:
             on_change=self._tell,
             on_loaded=self.facts.measured.note_load,
             give_back=self.loading.give_back,
+            die=exit_dead,
         )
         self.residency = self._new_residency()
         self.prefetcher = Prefetcher(
@@ -146,9 +149,9 @@ class Components:
         self._residing.start()
 
     @property
-    def is_loading(self) -> bool:
-        """Whether a model is still being loaded, which nothing can leave off."""
-        return self._residing is not None and self._residing.is_alive()
+    def is_busy(self) -> bool:
+        """Whether a thread is in the midst of a load, or hangs: nothing can leave that off."""
+        return self._is_stuck or (self._residing is not None and self._residing.is_alive())
 
     def stop(self) -> None:
         """Let go of everything, once no job is held any more."""
@@ -162,7 +165,7 @@ class Components:
         self.states.close()
         self.heartbeat.stop()
         self.previews.close()
-        self.engine.close()
+        self._is_stuck = not self.engine.close(STUCK_S)
         self.images.close()
         self.loading.close()
         try:

@@ -11,7 +11,7 @@ from core.errors import AtelierError
 from core.log import get_logger
 from core.model import Model
 from core.telemetry import metrics
-from worker.diffusion.runner import AnyRunner
+from worker.diffusion.runner import AnyRunner, breaks_device
 from worker.futures import tried
 
 log = get_logger(__name__)
@@ -49,13 +49,14 @@ class ModelLoads:
         on_change: Callable[[], object] = lambda: None,
         on_loaded: Callable[[Model, float], object] = lambda model, seconds: None,
         give_back: Callable[[], object] = lambda: None,
+        die: Callable[[], object] = lambda: None,
     ) -> None:
         """Prepare; `prepare` is called before each load and does not count as one.
 
         `usual_s` says how long a model has taken on such a device, if it is known.
 
         `on_change` hears of every stage, `on_loaded` how long a load took (s). `give_back` returns
-        the memory of a load that has failed.
+        the memory of a load that has failed; `die` ends this process, whose device is broken.
         """
         self._load = load
         self._prepare = prepare
@@ -63,6 +64,7 @@ class ModelLoads:
         self._on_change = on_change
         self._on_loaded = on_loaded
         self._give_back = give_back
+        self._die = die
         self._doing: tuple[_Doing, ...] = ()
         self._lock = threading.Lock()
         self._failed: dict[str, tuple[float, str]] = {}  #: model -> when (monotonic s), and why
@@ -120,6 +122,8 @@ class ModelLoads:
     def _let_go(self, name: str, error: Exception) -> None:
         """Note why a model was not loaded, and give back what there was of it by then."""
         self.note_failure(name, error)
+        if breaks_device(error):
+            self._die()
         error.__traceback__ = error.__cause__ = error.__context__ = None
         tried(self._give_back)  # before another model comes; what failed is told all the same
 

@@ -76,7 +76,7 @@ def serve_models(app: Celery) -> int:
     controller.start()
     parts.stop()
     code = int(controller.exitcode or 0)
-    if parts.is_loading:  # a thread in the midst of it would outlive the interpreter, and crash
+    if parts.is_busy:  # a thread in the midst of it would outlive the interpreter, and crash
         os._exit(code)
     return code
 

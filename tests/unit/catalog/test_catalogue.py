@@ -59,6 +59,20 @@ def test_a_folder_that_goes_wrong_is_left_out_and_the_others_stay(tmp_path: Path
     assert catalogue.refresh() == ModelChange(added=("b",))
 
 
+def test_a_change_that_could_not_be_read_is_noticed_at_the_next_look(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    catalogue = Catalogue(tmp_path)
+    write(tmp_path, "b")
+    link = tmp_path / "c"
+    link.symlink_to("x" * 256)  # no file system looks for such a name
+    with pytest.raises(OSError, match="File name too long"):
+        catalogue.refresh()
+    link.unlink()
+    link.symlink_to("nowhere")  # which looks the same to who watches
+    assert list(catalogue) == ["a"]
+    assert catalogue.refresh() == ModelChange(added=("b",))
+
+
 def test_what_is_wrong_at_the_start_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "a").write_text("{")
     with pytest.raises(ConfigurationError, match=r"a/atelier\.json"):

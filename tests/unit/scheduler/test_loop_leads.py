@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from core.boards.plan import Strategy
+from core.boards.demand import ReportedDemand
+from core.boards.plan import Strategy, Usual
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.problem import Allocation, Instance
 from scheduler.approximate_cache.strategy import Dependency
@@ -35,6 +36,32 @@ async def test_the_leader_plans_for_what_others_are_asked_for() -> None:
     assert (plan.version, plan.demand["default"] > 0) == (2, True)
     leader.now += 5.0
     assert (await leader.round(after_s=PERIOD_S)).demand["default"] == 0.0
+
+
+async def test_the_next_leader_plans_at_once_for_what_the_lost_one_was_asked_for() -> None:
+    store = MemoryStore(clock=lambda: first.now)
+    lease, board = Lease(), FakeBoard()
+    first = World("w0", board=board, lease=lease, peers=MemoryDemand(store, "a", stale_s=6.0))
+    second = World("w0", board=board, lease=lease, peers=MemoryDemand(store, "b", stale_s=6.0))
+    first.arrive(rate=2.0)
+    told = await first.round()
+    own = await first.round(after_s=PERIOD_S)
+    assert own.demand["default"] == pytest.approx(told.demand["default"], rel=0.3), "counted once"
+    first.now += 3.5
+    second.now = first.now
+    await first.leader.release()
+    plan = await second.round(after_s=0.0)
+    assert plan.version == own.version + 1
+    assert plan.demand == own.demand
+    assert second.loop._demand.asked(second.now).history
+
+
+async def test_a_plan_says_what_jobs_are_like_that_were_sent_to_other_schedulers() -> None:
+    store, usual = MemoryStore(), Usual(steps=12.0, images=2.0)
+    world = World("w0", peers=MemoryDemand(store, "a", stale_s=60.0))
+    other = MemoryDemand(store, "b", stale_s=60.0)
+    await other.tell(ReportedDemand(usual={"tiny": (3.0, usual)}))
+    assert (await world.round()).usual == {"tiny": usual}
 
 
 async def test_a_leader_that_slept_while_another_was_elected_publishes_nothing() -> None:

@@ -8,15 +8,21 @@ from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
 from core.errors import BadWeights
+from worker.diffusion.runner import breaks_device, is_out_of_memory
 from worker.diffusion.stock import first_line
 
 
 @contextmanager
 def refusing(named: str) -> Iterator[None]:
-    """Have whatever the libraries raise of a file be ours; for `with`. Raises: BadWeights."""
+    """Have whatever the libraries raise of a file be ours; for `with`.
+
+    Raises: BadWeights; as it is what the device has no memory for, or breaks at.
+    """
     try:
         yield
     except Exception as error:  # of files that are broken the libraries raise all there is
+        if is_out_of_memory(error) or breaks_device(error):
+            raise
         raise BadWeights(f"{named}: {first_line(error)}") from error
 
 

@@ -4,7 +4,15 @@ import httpx
 import msgspec
 import pytest
 
-from api.services.placement import MAX_PAUSE_S, PAUSE_S, Placements, PlanFollower, SchedulerClient
+from api.services.placement import (
+    MAX_PAUSE_S,
+    MOST_LIMITED,
+    PAUSE_S,
+    LimitedTenants,
+    Placements,
+    PlanFollower,
+    SchedulerClient,
+)
 from core.errors import NoPlan, SchedulerUnavailable, TooManyRequests
 from core.placement import PlacedBy, Placement, PlacementQuery
 from run.scheduler import _item
@@ -195,3 +203,27 @@ async def test_who_is_refused_by_the_scheduler_is_told_when_to_ask_again():
         [refusal] = await SchedulerClient(client).route([PlacementQuery(prompt="a", models=())])
     assert isinstance(refusal, TooManyRequests)
     assert (str(refusal), refusal.retry_after_s, refusal.reason) == ("too long", 51.5, "wait")
+
+
+def test_a_tenant_is_limited_for_as_long_as_it_was_told_or_until_a_job_is_accepted():
+    now = 10.0
+    limited = LimitedTenants(clock=lambda: now)
+    limited.note("anna", 2.0)
+    limited.note("ben", 60.0)
+    assert "anna" in limited and "carl" not in limited
+    now = 12.0
+    assert "anna" not in limited and "ben" in limited
+    limited.forget("ben")
+    assert "ben" not in limited
+
+
+def test_those_are_forgotten_whose_time_is_over_before_the_others_then_the_first():
+    now = 10.0
+    limited = LimitedTenants(clock=lambda: now)
+    for number in range(MOST_LIMITED):
+        limited.note(str(number), 1.0 if number == 5 else 60.0)
+    now = 12.0
+    limited.note("one more", 60.0)
+    assert "0" in limited and "one more" in limited
+    limited.note("another", 60.0)
+    assert "0" not in limited and "1" in limited and "another" in limited

@@ -163,6 +163,8 @@ def test_a_model_can_be_loaded_where_it_is_and_has_not_failed() -> None:
     worker = replace(a_worker("w0"), catalogue=("a", "b"), refused=("b",))
     assert [can_load(worker, model) for model in MODELS] == [True, False, False]
     assert can_load(a_worker("w1"), "a"), "who lists no models is believed to have all"
+    small = replace(a_worker("w2", memory_gib=4.0), needs_gib={"a": 4.0, "b": 4.1})
+    assert [can_load(small, model) for model in MODELS] == [True, False, True]
 
 
 def test_workers_move_up_in_a_row_so_that_the_last_one_keeps_what_it_holds() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.boards.demand import ReportedDemand, Stream
+from core.boards.plan import Usual
 from scheduler.demand.demand import SHORTEST_S, joined, shares
 from scheduler.placement.placer import ArrivalCounts
 
@@ -145,6 +146,18 @@ def test_what_schedulers_are_asked_for_adds_up() -> None:
     assert both.classes == {"default": Counter(easy=4, hard=4)}
     assert (both.wanted, both.is_burst) == ({"tiny": 2.0}, True)
     assert joined([]) == ReportedDemand()
+
+
+def test_what_jobs_are_like_is_averaged_by_how_many_each_scheduler_sent() -> None:
+    short, long = Usual(steps=20.0, images=1.0), Usual(steps=40.0, images=3.0)
+    leader = ReportedDemand(usual={"base": (1.0, short), "idle": (0.0, short)})
+    other = ReportedDemand(usual={"base": (3.0, long), "idle": (0.0, long), "tiny": (0.0, long)})
+    assert joined([leader, other]).usual == {
+        "base": (4.0, Usual(steps=35.0, images=2.5)),
+        "idle": (0.0, short),
+        "tiny": (0.0, long),
+    }
+    assert joined([leader]).usual == leader.usual
 
 
 @pytest.mark.parametrize("back_s", [60.0, 19_000.0])

@@ -1,5 +1,6 @@
 """What is known of queues: what is reported, and what was sent there since."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from core.boards.fleet import FleetChange, QueueDepth
 from core.boards.plan import Usual
 from core.levels.level import Level
 from core.placement import PlacementQuery
-from scheduler.placement.backlog import REPORT_AGE_S, WEIGHT, Backlog, Sent
+from scheduler.placement.backlog import LATELY_S, REPORT_AGE_S, WEIGHT, Backlog, Sent
 from scheduler.placement.placer import NO_PLAN
 from scheduler.routing.stations import Work
 from tests.unit.scheduler.fakes import a_model, a_worker, report_to
@@ -102,6 +103,15 @@ def test_jobs_are_like_those_sent_lately_and_those_that_wait_have_as_many_images
     assert room(backlog, 10) == (10 - 4) * 2 - 2
     backlog.send(sent(0.0, steps=40.0, images=4), PLAN)
     assert backlog.usual == {"base": Usual(steps=20 + WEIGHT * 20, images=2 + WEIGHT * 2)}
+
+
+def test_jobs_of_late_weigh_more_than_those_before() -> None:
+    backlog = a_backlog()
+    for at in (0.0, LATELY_S):
+        backlog.send(sent(at), PLAN)
+    usual = backlog.usual["base"]
+    assert backlog.weighed(LATELY_S) == {"base": (round(1 + math.exp(-1), 3), usual)}
+    assert backlog.weighed(20 * LATELY_S) == {"base": (0.0, usual)}
 
 
 def test_a_queue_of_several_tenants_has_a_share_of_its_places_for_each() -> None:

@@ -7,9 +7,10 @@ from core.boards.cost import Cost
 from core.boards.demand import AskedJob
 from core.boards.fleet import FleetChange
 from core.boards.image_work import ImageWork
-from core.errors import NoPlan
+from core.errors import NoPlan, TooManyRequests
 from core.placement import Placement, PlacementQuery
 from scheduler.demand.wanted import PATIENCE_S
+from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, Placer
@@ -83,7 +84,7 @@ def test_a_placer_that_knows_queues_knows_what_jobs_are_like_and_what_is_promise
     [own, other] = placer.place([replace(query, application=picky.key), query], 0.0)
     assert isinstance(own, Placement) and isinstance(other, Placement)
     assert (own.model, other.model) == ("base", "tiny"), "which is below the floor of the first"
-    assert placer.usual == overflow.backlog.usual != {}
+    assert placer.asked(0.0).usual == {m: (1.0, u) for m, u in overflow.backlog.usual.items()} != {}
     better = a_profile(*MODELS.values(), a_model("new"))
     placer.expect(better)
     assert overflow.profile is better
@@ -92,7 +93,7 @@ def test_a_placer_that_knows_queues_knows_what_jobs_are_like_and_what_is_promise
 def test_a_placer_that_knows_no_queues_expects_nothing_of_jobs() -> None:
     placer = a_placer()
     placer.expect(a_profile(*MODELS.values()))
-    assert placer.usual == {}
+    assert placer.asked(0.0).usual == {}
 
 
 def test_a_job_is_demand_of_the_application_that_it_names() -> None:
@@ -123,6 +124,33 @@ def test_what_is_placed_again_is_no_new_demand() -> None:
     [placed] = placer.place([again], 0.0)
     assert not isinstance(placed, NoPlan)
     assert placer.arrivals.rates(1.0) == {}
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_what_a_limit_is_to_refuse_is_placed_and_is_nobodys_demand(is_counted: bool) -> None:
+    overflow = Overflow(a_profile(*MODELS.values()))
+    report_to(overflow.backlog, [a_worker("w0", "base")])
+    placer = Placer(MODELS, OneClass(), overflow=overflow)
+    placer.follow(PLAN)
+    query = PlacementQuery(prompt="x", models=("base",), slo_s=6.0, is_counted=is_counted)
+    [placed] = placer.place([query], 0.0)
+    assert isinstance(placed, Placement) and placed.queue == "gen.base"
+    assert placer.arrivals.arrived == ({"default": 1.0} if is_counted else {})
+    assert overflow.backlog.ahead("gen.base") == is_counted
+    assert placer.placed.jobs == is_counted
+
+
+def test_what_a_limit_is_to_refuse_is_admitted_as_any_job_is() -> None:
+    overflow = Overflow(a_profile(*MODELS.values()))
+    report_to(overflow.backlog, [a_worker("w0", "base", running=100)])
+    admission = AdmissionControl(max_queue=1)
+    placer = Placer(MODELS, OneClass(), overflow=overflow, admission=admission)
+    placer.follow(PLAN)
+    counted = PlacementQuery(prompt="x", models=("base",))
+    limited = replace(counted, is_counted=False)
+    answers = placer.place([limited, limited, counted, limited], 0.0)
+    is_refused = [isinstance(answer, TooManyRequests) for answer in answers]
+    assert is_refused == [False, False, False, True]
 
 
 def test_a_job_that_cannot_be_placed_is_demand_for_its_model() -> None:

@@ -1,11 +1,21 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
 from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
+from core.boards.cost import Cost
 from core.boards.image_work import ImageWork
 from core.model import Model
-from scheduler.placement.step_cost import StepCosts, Tier, masked_tokens, step_costs
+from scheduler.placement.placer import NO_PLAN
+from scheduler.placement.step_cost import (
+    PlannedCosts,
+    StepCosts,
+    Tier,
+    masked_tokens,
+    step_costs,
+)
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import Measured, StepTime
 
@@ -93,3 +103,27 @@ def test_steps_are_known_by_blocks_then_by_batches_then_by_a_guess():
     assert found["batches"].burden(an_edit(0.1), Tier.MEMORY) == whole["batches"]
     assert whole["guess"].compute_s == approx(0.4)
     assert step_costs(Profile(models={}), "unheard of", "cpu").start_s == 0.0
+
+
+def test_whole_steps_cost_what_the_plan_in_force_says():
+    model = Model(name="m", family="sdxl", default_size=SIDE, step_s=0.4)
+    models, plans = {"m": model}, [NO_PLAN]
+    costs = PlannedCosts(Profile(models=models), lambda: plans[-1])
+    assert costs("m", "new").burden(an_edit(1.0), Tier.MEMORY).compute_s == approx(0.4)
+    seen = Cost(steps=((1, 0.03), (2, 0.05)), is_measured=True)
+    plans.append(replace(NO_PLAN, costs={"new": {"m": seen}}, slowness={"new": 2.0}))
+    assert costs("m", "new").burden(an_edit(1.0), Tier.MEMORY).compute_s == approx(2 * 0.02)
+    assert costs("m", "new").start_s == approx(2 * 0.01)
+    assert costs("m", "new") is costs("m", "new")
+    models["m"] = replace(model, default_size=2 * SIDE)
+    assert costs("m", "new").burden(an_edit(1.0), Tier.MEMORY).compute_s == approx(2 * 0.005)
+
+
+def test_no_plan_says_what_blocks_take():
+    model, plans = Model(name="m", family="sdxl", default_size=SIDE), [NO_PLAN]
+    profile = Profile(models={"m": model}, measured=Measured(masking={"cpu": {"m": COSTS}}))
+    costs = PlannedCosts(profile, lambda: plans[-1])
+    known = costs("m", "cpu")
+    plans.append(replace(NO_PLAN, slowness={"cpu": 2.0}))
+    assert costs("m", "cpu") is known
+    assert known.burden(an_edit(), Tier.MEMORY) == STEPS.burden(an_edit(), Tier.MEMORY)

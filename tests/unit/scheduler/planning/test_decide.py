@@ -7,6 +7,7 @@ from core.boards.demand import Stream
 from core.boards.fleet import QueueDepth
 from core.levels.level import Level
 from scheduler.allocation.allocate import allocate
+from scheduler.allocation.transition import has_room
 from scheduler.planning.decide import Decision, decide
 from scheduler.planning.pose import RHO, gap_for, pose
 from scheduler.planning.snapshot import Snapshot
@@ -255,9 +256,28 @@ def test_a_worker_is_never_given_a_model_that_does_not_fit() -> None:
     assert decide_(Snapshot(workers=(small,))).assignments == {}
 
 
-def test_the_smallest_worker_of_a_type_says_what_fits() -> None:
-    workers = (a_worker("w0"), a_worker("w1", memory_gib=0.01), a_worker("g0", device_type="gpu"))
-    assert {t for t, _ in pose(Snapshot(workers=workers), PROFILE).load} == {"gpu"}
+def test_a_worker_of_little_memory_takes_no_model_from_larger_ones_of_its_type() -> None:
+    profile = a_profile(replace(BASE, size_gib=3.0), TINY)
+    small = a_worker("w0", memory_gib=2.0)
+    snapshot = Snapshot(workers=(small, a_worker("w1")), rates={stream("base"): 9.0})
+    assert set(pose(snapshot, profile).load) == {("cpu", "base"), ("cpu", "tiny")}
+    found = decide(snapshot, profile, allocate)
+    assert found.assignments == {"w0": "tiny", "w1": "base"}
+    assert set(found.loads["cpu"]) == set(BOTH)
+    assert set(pose(Snapshot(workers=(small,)), profile).load) == {("cpu", "tiny")}
+
+
+def test_what_a_worker_says_that_a_model_takes_counts_for_it_alone() -> None:
+    offloading = replace(a_worker("w0", memory_gib=2.0), needs_gib={"base": 1.5, "tiny": 2.5})
+    workers = (offloading, replace(a_worker("w1"), needs_gib={"base": 4.5, "tiny": 2.5}))
+    snapshot = Snapshot(workers=workers, rates={stream(*BOTH): 9.0})
+    assert decide_(snapshot).assignments == {"w0": "base", "w1": "tiny"}
+    assert pose(snapshot, PROFILE).able == {("cpu", "base"): 1, ("cpu", "tiny"): 1}
+    serving = replace(a_worker("w2", "base"), needs_gib={"base": 2.0})
+    assert [has_room(serving, "tiny", {"base": 9.0, "tiny": gib}) for gib in (2.0, 2.1)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_model_of_unknown_cost_is_given_work_by_those_alone_who_name_it() -> None:

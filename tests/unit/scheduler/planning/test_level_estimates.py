@@ -24,3 +24,14 @@ def test_how_slow_a_model_was_is_known_after_its_last_worker_has_left_it() -> No
     plain = a_profile(BASE, SMALL)
     assert base == pytest.approx(1.1 * plain.tau_s(Level(model="base"), "cpu"))
     assert small == pytest.approx(0.9 * plain.tau_s(Level(model="small"), "cpu"))
+
+
+def test_a_model_is_taken_to_need_the_least_that_workers_of_a_type_say() -> None:
+    outlook = Outlook(a_profile(BASE), Metrics())
+    small, large = (
+        replace(a_worker("w", memory_gib=memory), needs_gib={"base": gib})
+        for memory, gib in ((16.0, 12.0), (80.0, 20.0))
+    )
+    for workers in ([small, large], [large, small]):
+        outlook.look(workers, 0.0, FleetNews(workers, is_lasting=True), is_settled=True)
+        assert outlook.measured.size_gib("base", "cpu") == 12.0

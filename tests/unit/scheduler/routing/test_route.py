@@ -126,6 +126,19 @@ def test_turns_go_on_under_the_next_plan() -> None:
     assert seen == ["base", "tiny"] * 3
 
 
+def test_a_row_that_is_asked_for_under_every_third_plan_keeps_its_turns() -> None:
+    plan = a_plan({"base@0": 0.5, "tiny@0": 0.5})
+    router = Router(plan, MODELS)
+    seen = []
+    for version in range(18):
+        if version % 3 == 0:
+            seen.append(router.route(ask(*BOTH)).model)
+        router.follow(replace(plan, version=version))
+    assert seen == ["base", "tiny"] * 3
+    router.forget_models()
+    assert router.route(ask(*BOTH)).model == "base"
+
+
 @given(st.lists(st.sampled_from([BOTH, ("base",), ("tiny",), ()]), max_size=30))
 def test_the_same_queries_get_the_same_placements_and_the_plan_stays(
     queries: list[tuple[str, ...]],

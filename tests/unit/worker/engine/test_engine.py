@@ -457,6 +457,19 @@ def test_closing_resolves_what_is_not_made():
     assert not engine.stats().is_alive
 
 
+def test_who_closes_an_engine_that_hangs_is_told_so_in_time():
+    begun, go_on = threading.Event(), threading.Event()
+    runner = FakeRunner()
+    runner.before_forward = lambda: begun.set() or go_on.wait(60)
+    engine = an_engine(runner)
+    engine.start()
+    engine.add(a_job("a"), None)
+    begun.wait(60)
+    assert not engine.close(0.1)
+    go_on.set()
+    assert engine.close(60.0)
+
+
 def test_a_device_that_is_lost_ends_the_engine_and_resolves_every_job():
     class AcceleratorError(RuntimeError):
         pass

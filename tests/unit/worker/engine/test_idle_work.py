@@ -2,8 +2,9 @@ import threading
 
 import pytest
 
+from core.errors import EngineError
 from tests.jobs import a_job
-from tests.unit.worker.engine.test_engine import an_engine, run_out
+from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner
 from worker.engine.idle_work import GivenUp
 
@@ -73,6 +74,20 @@ def test_a_part_that_fails_ends_its_task_and_nothing_else():
     job = engine.add(a_job("a", steps=1), None)
     run_out(engine)
     assert job.result(0)
+
+
+def test_a_device_that_breaks_meanwhile_ends_the_engine():
+    class AcceleratorError(RuntimeError):
+        pass
+
+    def break_down():
+        raise AcceleratorError("an illegal memory access")
+
+    engine = an_engine()
+    engine.when_idle(MODEL, iter([break_down]))
+    engine.start()
+    assert engine.close(60.0) and not engine.stats().is_alive
+    assert isinstance(error_of(engine.add(a_job("late"), None)), EngineError)
 
 
 def test_a_model_that_goes_is_not_worked_on_any_more():

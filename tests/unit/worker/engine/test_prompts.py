@@ -13,7 +13,7 @@ from core.uploads.ip_adapter import AppliedIpAdapter
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner, value_of
-from worker.engine.prompts import MOST_STEPS, SHARE_WAITED, THREAD, PromptEncoding
+from worker.engine.prompts import LOADER, MOST_STEPS, SHARE_WAITED, THREAD, PromptEncoding
 from worker.engine.slot import Ticket
 
 LIMIT_S = 20.0
@@ -100,14 +100,37 @@ def test_a_brief_prompt_is_encoded_between_two_steps_and_joins_at_the_next():
     assert runner.read[-1] == (2, threading.current_thread().name)
 
 
-def test_a_prompt_with_an_ip_adapter_which_may_have_to_be_loaded_is_never_brief():
+def test_while_an_ip_adapter_is_loaded_others_step_and_join_before_its_image():
     runner = ReadingRunner()
-    runner.may_go_on.set()
     engine = beside(runner)
     usually(engine, 1e-9)
-    engine.add(a_job("shown", seed=2, steps=2, ip_adapter=SHOWN), None)
+    shown = engine.add(a_job("shown", seed=2, steps=2, ip_adapter=SHOWN), None)
+    engine.add(a_job("plain", seed=3, steps=2, prompt="kept"), None)
+    for _ in range(2 * MOST_STEPS):  # however many steps it takes
+        engine.step()
+    assert [1, 3] in runner.batches and runner.batches[-1] == [1]
+    runner.may_go_on.set()
+    wait([engine._batch.waiting[0].ticket.encoded], LIMIT_S)
     engine.step()
-    assert runner.read[-1][1].startswith(THREAD)
+    assert runner.batches[-1] == [1, 2]
+    assert runner.read[-1][1].startswith(LOADER)
+    run_out(engine)
+    assert shown.result(0)
+
+
+def test_a_prompt_waits_behind_no_ip_adapter_that_is_loaded():
+    runner = ReadingRunner()
+    engine = beside(runner)
+    usually(engine, 1.0)
+    engine.add(a_job("shown", seed=2, steps=2, ip_adapter=SHOWN), None)
+    engine.add(a_job("short", seed=3, steps=2), None)
+    tickets = {ticket.job.id: ticket for ticket in engine._inbox}
+    runner.may_go_on.set()
+    wait([ticket.encoded for ticket in tickets.values()], LIMIT_S)
+    assert {seed: name.partition("_")[0] for seed, name in runner.read[-2:]} == {
+        2: LOADER,
+        3: THREAD,
+    }
 
 
 def test_while_all_slots_are_taken_prompts_of_those_who_wait_are_encoded_one_a_step():
@@ -141,13 +164,12 @@ def test_no_prompt_is_encoded_ahead_beside_a_decoder_or_what_is_opened():
     assert [seed for seed, _ in runner.read] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("shown", [None, SHOWN])
 @pytest.mark.parametrize("usual_s, batch", [(SHARE_WAITED, [1, 2]), (1.01 * SHARE_WAITED, [1])])
-def test_others_wait_for_a_prompt_that_takes_little_of_a_step(usual_s, batch, shown):
+def test_others_wait_for_a_prompt_that_takes_little_of_a_step(usual_s, batch):
     runner = ReadingRunner()
     engine = beside(runner)
     usually(engine, usual_s)
-    engine.add(a_job("short", seed=2, steps=2, ip_adapter=shown), None)
+    engine.add(a_job("short", seed=2, steps=2), None)
     threading.Timer(0.05, runner.may_go_on.set).start()
     engine.step()
     assert runner.batches[-1] == batch
@@ -269,17 +291,16 @@ def test_beside_steps_of_unknown_length_only_a_prompt_of_unknown_length_is_waite
     runner.may_go_on.set()
 
 
-@pytest.mark.parametrize("shown", [None, SHOWN])
-def test_the_longer_the_step_the_longer_a_prompt_that_is_waited_for(shown):
+def test_the_longer_the_step_the_longer_a_prompt_that_is_waited_for():
     runner = ReadingRunner()
     engine = beside(runner)
     engine._batch.next_batch.step_s["tiny"] = 2.0
     usually(engine, 2 * SHARE_WAITED)
-    engine.add(a_job("short", seed=2, steps=2, ip_adapter=shown), None)
+    engine.add(a_job("short", seed=2, steps=2), None)
     threading.Timer(0.05, runner.may_go_on.set).start()
     engine.step()
     assert runner.batches[-1] == [1, 2]
-    assert runner.read[-1][1].startswith(THREAD) is (shown is not None)
+    assert not runner.read[-1][1].startswith(THREAD)
 
 
 def test_prompts_usually_take_what_half_of_the_last_took_wherever_they_were_encoded():

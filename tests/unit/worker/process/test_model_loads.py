@@ -42,6 +42,20 @@ def test_what_was_asked_for_is_told_of_before_what_is_tried():
         assert loads.now.model == "asked"
 
 
+@pytest.mark.parametrize("breaks", [True, False])
+def test_a_process_whose_device_breaks_at_a_load_ends(breaks):
+    class AcceleratorError(RuntimeError):
+        pass
+
+    def load(model):
+        raise (AcceleratorError if breaks else BadWeights)("unet: gone")
+
+    died = []
+    with pytest.raises((AcceleratorError, BadWeights)):
+        ModelLoads(load, die=lambda: died.append(True)).load(MODEL)
+    assert died == [True] * breaks
+
+
 def test_how_long_it_took_is_noted():
     noted = []
     ModelLoads(NoopRunner, on_loaded=lambda *of: noted.append(of)).load(MODEL)

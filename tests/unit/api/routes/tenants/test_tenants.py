@@ -111,6 +111,24 @@ async def test_who_has_no_limits_is_told_none(tmp_path):
         assert "ratelimit" not in (await client.post("/v1/jobs", json=GOOD)).headers
 
 
+async def test_what_a_limit_is_to_refuse_is_no_demand_until_a_job_is_accepted_again(client, stack):
+    await change(client, open_jobs=1)
+    assert [(await submit(client)).status_code for _ in range(3)] == [202, 429, 429]
+    await change(client, open_jobs=2)
+    assert [(await submit(client)).status_code for _ in range(3)] == [202, 429, 429]
+    counted = [query.is_counted for [query] in stack.scheduler.calls]
+    assert counted == [True, True, False, False, True, False]
+
+
+async def test_what_one_tenant_has_too_much_of_is_the_demand_of_others(client, stack):
+    await change(client, open_jobs=1)
+    await submit(client)
+    assert (await submit(client)).status_code == 429
+    made = await add(client)
+    await client.post("/v1/jobs", json=GOOD, headers=by(made["key"]))
+    assert [query.is_counted for query in stack.scheduler.calls[-1]] == [True]
+
+
 async def test_bytes_of_uploads_are_limited(client):
     await change(client, kept_bytes=1)
     headers = by("set") | {"content-type": "image/png"}
