@@ -42,6 +42,9 @@ from tasks.messages import QUEUE_PRIORITY, envelope
 
 router = APIRouter(tags=["jobs"])
 
+#: Limits that refuse any job of a tenant, however small.
+ANY_JOB = frozenset({"jobs_per_s", "open_jobs"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
@@ -92,7 +95,8 @@ def _note_refusal(
     refused.labels(error.reason).inc()
     if not isinstance(error, LimitReached):
         return
-    services.limited.note(tenant, error.retry_after_s)
+    if error.reason in ANY_JOB:
+        services.limited.note(tenant, error.retry_after_s)
     if error.standing is not None:
         tell_standing(request.scope, error.standing)
 

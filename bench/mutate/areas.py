@@ -556,7 +556,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Engine._pause", "self._wake.wait(PAUSE_S) -> pass"): _SLEEP,
         ("Engine._pause", "not self._inbox -> self._inbox"): _SLEEP,
         ("Engine._pause", "self._end is None -> self._end is not None"): _SLEEP,
-        ("Engine.step", "batch.running -> not batch.running"): _SLEEP,
+        (
+            "Engine.step",
+            "batch.running or batch.waiting -> batch.running and batch.waiting",
+        ): _SLEEP,
         ("Engine.step", "self._pause() -> pass"): _SLEEP,
         ("Engine._notify", "self._wake.notify_all() -> pass"): _SLEEP,
     },

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -227,6 +228,10 @@ AnyRunner = Runner[Any]
 
 #: How allocators on host and device say that memory has run out.
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
+
+
+class AdapterLoad(partial[object]):
+    """Loads an IP-Adapter, and perhaps encodes a prompt: it may take longer than any prompt."""
 
 
 def breaks_device(error: BaseException) -> bool:

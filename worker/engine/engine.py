@@ -203,7 +203,8 @@ class Engine:
     def close(self, within_s: float | None = None) -> bool:
         """Stop after the current step; what is not made by then gets JobStopped.
 
-        Returns whether it has stopped, which it may not while a call of its device hangs.
+        Returns whether it has stopped, which it may not while a call of its device hangs, or an
+        IP-Adapter is loaded.
         """
         with self._wake:
             self._end = self._end or JobStopped("the worker is shutting down")
@@ -212,8 +213,8 @@ class Engine:
             self._finish()
         elif self._thread is not threading.current_thread():
             self._thread.join(within_s)
-            return not self._thread.is_alive()
-        return True
+        is_alive = self._thread is not None and self._thread.is_alive()
+        return not (is_alive or self._prompts.is_at_load)
 
     # from the engine's thread
 
@@ -242,7 +243,7 @@ class Engine:
             batch.advance(ready)
             batch.drop()
             batch.retire()
-        elif batch.running:
+        elif batch.running or batch.waiting:
             self._pause()
         if not batch.running:  # nobody's step waits for it
             batch.work_aside()

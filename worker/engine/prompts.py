@@ -12,6 +12,7 @@ from functools import partial
 from statistics import median_low
 from threading import Lock
 
+from worker.diffusion.runner import AdapterLoad
 from worker.engine.slot import Ticket
 from worker.futures import tried
 
@@ -32,6 +33,7 @@ class PromptEncoding:
     _lock: Lock = field(default_factory=Lock)
     _pool: ThreadPoolExecutor | None = None  #: one thread, begun with the first long prompt
     _loads: ThreadPoolExecutor | None = None  #: one thread, begun with the first IP-Adapter
+    _num_loading: int = 0
     _is_closed: bool = False
     _took: dict[str, deque[float]] = field(default_factory=dict)  #: lately, by model (s)
 
@@ -45,7 +47,7 @@ class PromptEncoding:
             step_s: of the others (s); None: nobody steps.
         """
         timed = partial(self._encode, ticket, encode)
-        if _loads(ticket):
+        if isinstance(encode, AdapterLoad):
             self._load(ticket, encode)
         elif step_s is None or self._is_brief(ticket, step_s):
             ticket.encode = timed
@@ -56,16 +58,14 @@ class PromptEncoding:
                     ticket.encoded = self._pool.submit(timed)
 
     def finish(self, ticket: Ticket) -> None:
-        """Encode the prompt of a job now, or wait for whoever does."""
+        """Encode the prompt of a job now, or wait for whoever does. Raises: what loading raised."""
         encode, ticket.encode = ticket.encode, None
         if encode is not None:
             encode()
         elif ticket.encoded is not None:
             wait([ticket.encoded])
-
-    def is_loading(self, ticket: Ticket) -> bool:
-        """Tell whether what a job is shown to is being loaded: others need not wait behind it."""
-        return _loads(ticket) and ticket.encoded is not None and not ticket.encoded.done()
+            if ticket.loads:
+                ticket.encoded.result()
 
     def is_awaited(self, ticket: Ticket, step_s: float) -> bool:
         """Tell whether the next step waits for a prompt: it takes little of one, or came long ago.
@@ -85,12 +85,30 @@ class PromptEncoding:
                 if pool is not None:
                     pool.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def is_at_load(self) -> bool:
+        """Whether an IP-Adapter is loaded just now."""
+        return self._num_loading > 0
+
     def _load(self, ticket: Ticket, encode: Callable[[], object]) -> None:
         with self._lock:
             if not self._is_closed:
                 self._loads = self._loads or ThreadPoolExecutor(1, thread_name_prefix=LOADER)
-                # What fails fails again where its image is opened.
-                ticket.encoded = self._loads.submit(_tried, encode)
+                ticket.encoded = self._loads.submit(self._loaded, ticket, encode)
+                ticket.loads = True
+
+    def _loaded(self, ticket: Ticket, encode: Callable[[], object]) -> None:
+        """Load what a job is shown to, unless it has left. Raises: what that raises."""
+        if ticket.is_closed:
+            return
+        self._num_loading += 1
+        made = tried(encode)
+        self._num_loading -= 1
+        if isinstance(made, Exception):
+            made.__traceback__ = made.__context__ = made.__cause__ = (
+                None  # their frames hold tensors
+            )
+            raise made
 
     def _is_brief(self, ticket: Ticket, step_s: float) -> bool:
         return self._usual_s(ticket, unknown_s=float("inf")) <= SHARE_WAITED * step_s
@@ -109,12 +127,3 @@ class PromptEncoding:
         with self._lock:
             took = self._took.get(ticket.runner.model.name)
             return median_low(took) if took else unknown_s
-
-
-def _tried(encode: Callable[[], object]) -> None:
-    tried(encode)
-
-
-def _loads(ticket: Ticket) -> bool:
-    """Tell whether a job is shown a picture by an IP-Adapter, which may have to be loaded."""
-    return ticket.job.request.ip_adapter is not None

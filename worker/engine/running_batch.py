@@ -109,22 +109,21 @@ class RunningBatch:
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
             elif opened.is_memory and self.running:
-                self.waiting.insert(0, pending)
+                insort(self.waiting, pending, key=lambda each: each.order)
                 return
             else:
                 self._fail(first.ticket, opened.engine_error(PREPARING))
 
     def _first(self) -> Pending | None:
-        """Choose who is due first; while others step none whose IP-Adapter is being loaded.
+        """Choose who is due first, of those whose IP-Adapter is not being loaded.
 
-        None: nobody, or its prompt is encoded yet.
+        None: nobody, or its prompt is encoded yet beside the steps of others.
         """
-        step_s = self.step_s
-        if step_s is None:
-            return self.waiting[0] if self.waiting else None
-        ready = (each for each in self.waiting if not self.prompts.is_loading(each.ticket))
-        first = next(ready, None)
-        if first is not None and not self.prompts.is_awaited(first.ticket, step_s):
+        ready = (each for each in self.waiting if not each.ticket.is_loading)
+        first, step_s = next(ready, None), self.step_s
+        if first is None or step_s is None:
+            return first
+        if not self.prompts.is_awaited(first.ticket, step_s):
             first.ticket.steps_missed += 1
             return None
         return first
@@ -160,7 +159,9 @@ class RunningBatch:
             self._free.finish()
         with self._during(alone(PREPARING, pending)):
             if ticket.encode or ticket.encoded:
-                self.prompts.finish(ticket)
+                told = attempt(partial(self.prompts.finish, ticket), PREPARING)
+                if isinstance(told, Fault):
+                    return pending, told
             if state is not None and (resumed := resume(pending, state)) is not None:
                 return resumed
             call = partial(ticket.open, ticket.request.seeds[pending.index], pending.again)

@@ -18,7 +18,7 @@ from worker.diffusion.runner import (
     Pixels,
     Sample,
 )
-from worker.engine.stats import PREPARING, Activity
+from worker.engine.stats import Activity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,6 +68,7 @@ class Ticket:
     is_closed: bool = False  #: its future is resolved; what is left of it is dropped
     encode: Callable[[], object] | None = None  #: encodes its prompt; None: nothing is to be done
     encoded: "Future[None] | None" = None  #: done once a thread has encoded it; None: none does
+    loads: bool = False  #: that thread loads its IP-Adapter, too: nobody else waits for it
     steps_missed: int = 0  #: that others took while its prompt was encoded
 
     def __post_init__(self) -> None:
@@ -93,6 +94,11 @@ class Ticket:
     def request(self) -> JobRequest:
         """What it asks for, in its first pass."""
         return self.job.request
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether its IP-Adapter is being loaded."""
+        return self.loads and self.encoded is not None and not self.encoded.done()
 
     @property
     def share_left(self) -> float:
@@ -293,5 +299,4 @@ def alone(doing: str, image: Pending | Slot) -> Activity:
         pixels=request.width * request.height,
         jobs=(ticket.job.id,),
         is_steered=bool(request.controls),
-        loads=doing == PREPARING and request.ip_adapter is not None,
     )

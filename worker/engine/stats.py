@@ -22,7 +22,6 @@ class Activity:
     pixels: int  #: of one image
     jobs: tuple[str, ...]  #: ids of those it is made for
     is_steered: bool  #: it may wait for the ControlNets of other processes
-    loads: bool = False  #: it may wait for an IP-Adapter, which is read from the disk
 
     @property
     def key(self) -> Hashable:

@@ -18,8 +18,6 @@ from worker.engine.step_limits import StepLimits
 LOOK_S = 0.5
 #: A step with ControlNets may wait so long for those of another process, which has limits too.
 STEERED_S = 150.0
-#: An image may wait so long for its IP-Adapter: gigabytes, perhaps from a cold disk of the network.
-LOAD_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,7 @@ class Watch:
             is_compiled=activity.model.is_compiled,
             is_steady=activity.doing == DENOISING,
         )
-        return limit_s + STEERED_S * activity.is_steered + LOAD_S * activity.loads
+        return limit_s + STEERED_S * activity.is_steered
 
 
 def expected_s(pace: StepPace, activity: Activity) -> float | None:

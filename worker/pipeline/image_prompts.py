@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from catalog.ip_adapters import ENCODER, weights_of
-from core.errors import BadWeights, ConfigurationError, EngineError
+from core.errors import BadWeights, ConfigurationError, EngineError, OutOfMemory
 from core.uploads.ip_adapter import AppliedIpAdapter
 from worker.diffusion.loading.pipelines import load_image_encoder
 from worker.diffusion.runner import Pixels, breaks_device, is_out_of_memory
@@ -135,8 +135,10 @@ class ImagePrompts:
         try:
             return self._read(self._folder / name)
         except (BadWeights, ConfigurationError, OSError, KeyError, RuntimeError) as error:
-            if is_out_of_memory(error) or breaks_device(error):
-                raise  # no fault of the files
+            if breaks_device(error):
+                raise
+            if is_out_of_memory(error):  # no fault of the files
+                raise OutOfMemory(f"IP-Adapter {name}: not enough memory for it") from None
             line = next(iter(str(error).splitlines()), type(error).__name__)
             raise EngineError(
                 f"IP-Adapter {name} cannot be used with this model: {line}"
@@ -145,9 +147,9 @@ class ImagePrompts:
     def _read(self, folder: Path) -> LoadedIpAdapter:
         """Read a folder by stock's own conversions, which change nothing of the model."""
         unet, names = self._unet, self.layers
-        encoder, prepare = load_image_encoder(folder / ENCODER, unet.dtype, unet.device)
         project, attend = _parts_of(load_file(weights_of(folder)))
-        _check_count(attend, names)
+        _check_count(attend, names)  # before gigabytes go to the device for nothing
+        encoder, prepare = load_image_encoder(folder / ENCODER, unet.dtype, unet.device)
         parts = {"image_proj": project, "ip_adapter": attend}
         made = unet._convert_ip_adapter_attn_to_diffusers([parts], low_cpu_mem_usage=False)
         of_pictures = unet._convert_ip_adapter_image_proj_to_diffusers(

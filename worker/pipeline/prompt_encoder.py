@@ -10,6 +10,7 @@ from catalog.lora.names import TEXT_ENCODERS
 from catalog.prompts.syntax import parse, plain
 from core.job import JobRequest
 from core.request.prompt_syntax import PromptSyntax
+from worker.diffusion.runner import AdapterLoad
 from worker.diffusion.stock import (
     Module,
     Pipe,
@@ -85,9 +86,9 @@ class PromptEncoder:
         With what loads its IP-Adapter, which takes longer than any prompt.
         """
         encodes, loads = self._encoding(request), self.overlays.loads(request)
-        if encodes is None or loads is None:
-            return encodes or loads
-        return lambda: (loads(), encodes())
+        if loads is None:
+            return encodes
+        return AdapterLoad(lambda: (loads(), encodes and encodes()))
 
     def _encoding(self, request: JobRequest) -> Callable[[], object] | None:
         is_guided = self.is_guided(request)

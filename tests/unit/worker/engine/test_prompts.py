@@ -4,15 +4,17 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import wait
+from functools import partial
 
 import numpy as np
 import pytest
 
-from core.errors import EngineError, JobCanceled
+from core.errors import EngineError, JobCanceled, JobStopped
 from core.uploads.ip_adapter import AppliedIpAdapter
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner, value_of
+from worker.diffusion.runner import AdapterLoad
 from worker.engine.prompts import LOADER, MOST_STEPS, SHARE_WAITED, THREAD, PromptEncoding
 from worker.engine.slot import Ticket
 
@@ -31,7 +33,8 @@ class ReadingRunner(FakeRunner):
     def encoding(self, request):
         if request.prompt == "kept":
             return None
-        return lambda: self._encode(request)
+        encode = partial(self._encode, request)
+        return encode if request.ip_adapter is None else AdapterLoad(encode)
 
     def _encode(self, request):
         began = time.perf_counter()
@@ -116,6 +119,45 @@ def test_while_an_ip_adapter_is_loaded_others_step_and_join_before_its_image():
     assert runner.read[-1][1].startswith(LOADER)
     run_out(engine)
     assert shown.result(0)
+
+
+def test_an_ip_adapter_that_cannot_be_loaded_fails_its_job_and_is_not_loaded_again():
+    runner = ReadingRunner()
+    runner.may_go_on.set()
+    engine = beside(runner)
+    shown = a_job("shown", seed=2, steps=2, n=2, prompt="fail encoding", ip_adapter=SHOWN)
+    failed = engine.add(shown, None)
+    run_out(engine)
+    assert "a poisoned prompt" in str(error_of(failed))
+    assert [seed for seed, _ in runner.read] == [1, 2] and [seed for seed, _ in runner.opened] == [
+        1
+    ]
+
+
+def test_with_nobody_stepping_others_are_made_while_an_ip_adapter_is_loaded():
+    runner = ReadingRunner()
+    engine = an_engine(runner)
+    shown = engine.add(a_job("shown", seed=2, steps=2, ip_adapter=SHOWN), None)
+    plain = engine.add(a_job("plain", seed=3, steps=2, prompt="kept"), None)
+    while not plain.done():
+        engine.step()
+    assert not shown.done() and engine.step()
+    assert not engine.close(), "which waits for what is loaded"
+    runner.may_go_on.set()
+    assert isinstance(error_of(shown), JobStopped)
+
+
+def test_nothing_is_loaded_for_a_job_that_has_left():
+    runner = ReadingRunner()
+    engine = beside(runner)
+    for seed in (2, 3):
+        engine.add(a_job(f"j{seed}", seed=seed, steps=2, ip_adapter=SHOWN), None)
+    engine.step()
+    engine.stop("j3", JobCanceled("asked to"))
+    engine.step()
+    runner.may_go_on.set()
+    run_out(engine)
+    assert [seed for seed, _ in runner.read] == [1, 2]
 
 
 def test_a_prompt_waits_behind_no_ip_adapter_that_is_loaded():

@@ -9,15 +9,12 @@ import pytest
 
 from core.job import JobStatus
 from core.model import Model
-from core.uploads.ip_adapter import AppliedIpAdapter
-from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner
 from tests.unit.worker.house import House
 from worker.awake_clock import AwakeClock
-from worker.engine.slot import Pending, Ticket, alone
 from worker.engine.stats import Activity
 from worker.engine.step_limits import StepLimits
-from worker.engine.watchdog import LOAD_S, LOOK_S, STEERED_S, Watch, frames_of
+from worker.engine.watchdog import LOOK_S, STEERED_S, Watch, frames_of
 
 MODEL = Model(name="m", family="fake")
 
@@ -96,19 +93,6 @@ def test_a_step_that_waits_for_other_processes_may_take_longer(world):
     world.look_for(STEERED_S)
     assert not world.hangs
     world.look_for(15.0)
-    assert world.hangs
-
-
-def test_an_image_that_waits_for_its_ip_adapter_may_take_longer(world):
-    job = a_job(ip_adapter=AppliedIpAdapter(id="a", image="b", models=("m",)))
-    pending = Pending(
-        ticket=Ticket(job=job, runner=FakeRunner(), due_at=0.0, deadline=None), index=0
-    )
-    assert not alone("decoding", pending).loads
-    world.engine.activity = known(world, alone("preparing", pending))
-    world.look_for(LOAD_S)
-    assert not world.hangs
-    world.look_for(35.0)
     assert world.hangs
 
 
