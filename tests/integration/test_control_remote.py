@@ -188,9 +188,7 @@ def test_a_session_that_its_worker_has_dropped_is_opened_again(house, pool, conn
     engine = an_engine(house.recorder(remote))
     job = a_job(model=house.model.name, controls=(EDGES,))
     brought = some_conditions(1)
-    future = engine.add(job, None, brought)
-    while not engine.running or engine.running[0].step < 2:
-        engine.step()
+    future = two_steps_on(engine, job, brought)
     [session] = remote._sessions.values()
     remote._send(session.peer, wire.frames(wire.End(session=session.id)))
     while not future.done():
@@ -205,9 +203,7 @@ def test_one_that_acts_no_more_is_not_waited_for(house, pool, connect):
     early = replace(EDGES, end=0.5)
     job = a_job(model=house.model.name, steps=4, controls=(early,))
     brought = some_conditions(1)
-    future = engine.add(job, None, brought)
-    while not engine.running or engine.running[0].step < 2:
-        engine.step()
+    future = two_steps_on(engine, job, brought)
     pool.is_away = True
     [session] = remote._sessions.values()
     remote._lose(session.peer)
@@ -279,9 +275,7 @@ def test_a_worker_that_answers_late_goes_on_with_what_it_was_given_again(
     engine = an_engine(house.recorder(remote))
     job = a_job(model=house.model.name, controls=(EDGES,))
     brought = some_conditions(1)
-    future = engine.add(job, None, brought)
-    while not engine.running or engine.running[0].step < 2:
-        engine.step()
+    future = two_steps_on(engine, job, brought)
     halted = pool.in_use[0].pid
     os.kill(halted, signal.SIGSTOP)
     threading.Timer(1.0, os.kill, (halted, signal.SIGCONT)).start()
@@ -347,6 +341,14 @@ def test_sessions_end_with_their_images_and_with_their_base_worker(house, connec
     remote._context.destroy(linger=0)  # as the kernel does when it ends
     assert pool.next_end() == "the base worker is gone"
     pool.close()
+
+
+def two_steps_on(engine, job, brought):
+    """Begin a job; its future."""
+    future = engine.add(job, None, brought)
+    while not engine.running or engine.running[0].step < 2:
+        engine.step()
+    return future
 
 
 def an_engine(recorder):

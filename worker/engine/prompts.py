@@ -46,10 +46,11 @@ class PromptEncoding:
         Args:
             step_s: of the others (s); None: nobody steps.
         """
-        timed = partial(self._encode, ticket, encode)
         if isinstance(encode, AdapterLoad):
             self._load(ticket, encode)
-        elif step_s is None or self._is_brief(ticket, step_s):
+            return
+        timed = partial(self._encode, ticket, encode)
+        if step_s is None or self._is_brief(ticket, step_s):
             ticket.encode = timed
         else:
             with self._lock:
@@ -105,9 +106,8 @@ class PromptEncoding:
         made = tried(encode)
         self._num_loading -= 1
         if isinstance(made, Exception):
-            made.__traceback__ = made.__context__ = made.__cause__ = (
-                None  # their frames hold tensors
-            )
+            # Their frames hold tensors, and the ticket holds this error.
+            made.__traceback__ = made.__context__ = made.__cause__ = None
             raise made
 
     def _is_brief(self, ticket: Ticket, step_s: float) -> bool:
