@@ -1,5 +1,6 @@
 """`python -m tests.slow_worker`: a worker like any other that knows more families."""
 
+import os
 import sys
 
 if __name__ == "__main__":
@@ -11,6 +12,7 @@ if __name__ == "__main__":
         FatalRunner,
         HeavyRunner,
         SlowRunner,
+        unhurried,
     )
     from worker.families import RUNNERS
 
@@ -20,4 +22,7 @@ if __name__ == "__main__":
     RUNNERS["chain"] = lambda: ChainRunner
     RUNNERS["fatal"] = lambda: FatalRunner
     RUNNERS["heavy"] = lambda: HeavyRunner
+    if step_s := os.environ.get("TEST_STEP_S"):
+        sdxl = RUNNERS["sdxl"]
+        RUNNERS["sdxl"] = lambda: unhurried(sdxl(), float(step_s))
     sys.exit(main())

@@ -19,6 +19,8 @@ from tests.rig import COUNTING, FATAL, a_rig, new_job, save_model
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
 STEPS = 80
+#: Of real models: a beat (0.4 s) tells how far a job is, and must find it between half and done.
+UNHURRIED = {"TEST_STEP_S": "0.05"}
 LONG = 250  #: steps that last until a second state is stored, on a busy machine too; bright at most
 
 
@@ -92,7 +94,7 @@ def test_a_killed_job_goes_on_with_another_worker(tmp_path):
 
 @pytest.mark.long
 def test_a_killed_job_becomes_the_image_that_it_would_have_been(tmp_path):
-    with rig_of(tmp_path) as rig:
+    with rig_of(tmp_path, **UNHURRIED) as rig:
         save_tiny(rig)
         rig.upkeep()
         first = rig.worker("first")
@@ -109,7 +111,7 @@ def test_a_killed_job_becomes_the_image_that_it_would_have_been(tmp_path):
 
 @pytest.mark.long
 def test_a_worker_that_is_preempted_hands_its_jobs_over_where_they_stand(tmp_path):
-    with rig_of(tmp_path) as rig:
+    with rig_of(tmp_path, **UNHURRIED) as rig:
         save_tiny(rig)
         rig.upkeep()
         first = rig.worker("first", ATELIER_SHUTDOWN_S="0")

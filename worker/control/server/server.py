@@ -19,6 +19,7 @@ from core.log import get_logger, log_errors
 from worker.control import wire
 from worker.control.link import Context, choose
 from worker.control.offers import Offer
+from worker.control.server.compute_watch import ComputeWatch
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import ControlStep, Network
 from worker.control.server.peers import Hosted, Peer
@@ -34,6 +35,8 @@ T = TypeVar("T")
 #: How often is looked for sessions that nobody begins.
 _TICK_MS = 500
 _WAKE = "inproc://wake"
+#: Of all computing, by which its stack is found.
+THREAD = "controlnets"
 
 
 class ControlServer:
@@ -44,12 +47,14 @@ class ControlServer:
         residents: ModelCache[Network],
         *,
         max_rows: int,
+        least_hang_s: float = 30.0,
         is_stale: Callable[[Offer], bool] = lambda offer: False,
         die: Callable[[], object] = lambda: None,
     ) -> None:
         """Prepare; `is_stale` tells which offers have been made again since.
 
         `die` ends this process: its device can compute nothing more, and others take its sessions.
+        So it ends where one call hangs, which none does that takes less than `least_hang_s`.
         """
         self._residents = residents
         self._is_stale = is_stale
@@ -63,17 +68,20 @@ class ControlServer:
         self._peers: dict[str, Peer] = {}  #: by endpoint
         self._turns = StepQueue(max_rows)
         self._is_stopped = False
-        self._thread = threading.Thread(target=self._run, name="controlnets", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
+        self._watch = ComputeWatch(THREAD, least_s=least_hang_s, on_hang=die)
 
     def start(self) -> None:
-        """Serve from a thread of its own."""
+        """Serve from a thread of its own, and watch that."""
         self._thread.start()
+        self._watch.start()
 
     def close(self) -> None:
         """End all sessions."""
         self._is_stopped = True
         self._ring()
         self._thread.join()
+        self._watch.close()
         self._context.destroy(linger=0)
 
     def serve(self, offer: Offer) -> str:
@@ -211,7 +219,8 @@ class ControlServer:
                 for (name, of), frame in zip(message.added.items(), added, strict=True)
             },
         )
-        begun = self._tried(partial(hosted.network.begin, opening))
+        with self._watch.computing(opening.controlnet, "begin"):
+            begun = self._tried(partial(hosted.network.begin, opening))
         if isinstance(begun, Exception):
             self._fail(peer, hosted, begun)
         else:
@@ -238,7 +247,9 @@ class ControlServer:
                 asked.answer(residuals)
 
         steps = [asked.step for asked in together]
-        computed = self._tried(partial(together[0].network.residuals, steps, answer))
+        key = (steps[0].begun.group, sum(asked.rows for asked in together))
+        with self._watch.computing(together[0].hosted.offer.controlnet, key):
+            computed = self._tried(partial(together[0].network.residuals, steps, answer))
         if not isinstance(computed, Exception):
             return
         if len(together) == 1:

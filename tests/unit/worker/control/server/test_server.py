@@ -20,7 +20,9 @@ class Rig:
 
     def __init__(self, *loads):
         self.loads, self.ended, self.died = list(loads), [], threading.Event()
-        self.server = ControlServer(ModelCache(self.load, 2), max_rows=4, die=self.died.set)
+        self.server = ControlServer(
+            ModelCache(self.load, 2), max_rows=4, least_hang_s=0.2, die=self.died.set
+        )
         self.server.start()
         self.remote = RemoteControlNets(self.offer, arena_bytes=64, patience_s=20.0)
 
@@ -83,3 +85,22 @@ def test_a_process_whose_device_computes_no_more_ends(rig):
     with pytest.raises(EngineError):  # as nothing ends here
         one.begin()
     assert one.died.is_set()
+
+
+def test_a_process_whose_device_hangs_ends(rig):
+    released = threading.Event()
+    begins = iter([lambda: True] * 5 + [released.wait])
+
+    def begin(opening):
+        next(begins)()
+        return opening
+
+    network = SimpleNamespace(num_bytes=1, begin=begin, close=lambda: None)
+    one = rig(network)
+    for _ in range(5):
+        one.begin().close()
+    time.sleep(1.0)
+    assert not one.died.is_set()
+    one.begin()
+    assert one.died.wait(20.0)
+    released.set()

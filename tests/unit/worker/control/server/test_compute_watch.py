@@ -1,0 +1,83 @@
+"""A device that hangs under a ControlNet, noticed by looks at a clock of the tests."""
+
+import pytest
+
+from worker.control.server.compute_watch import MOST_S, ComputeWatch
+from worker.engine.watchdog import LOOK_S
+
+
+class World:
+    """What one thread computes, and a clock that looks turn."""
+
+    def __init__(self):
+        self.hangs, self.now = [], 0.0
+        self.watch = ComputeWatch(
+            "controlnets",
+            least_s=10.0,
+            on_hang=lambda: self.hangs.append(self.now),
+            clock=lambda: self.now,
+        )
+
+    def compute(self, key, seconds):
+        with self.watch.computing("edges", key):
+            for _ in range(int(seconds / LOOK_S)):
+                self.watch.look()
+                self.now += LOOK_S
+
+    def know(self, key, seconds):
+        for _ in range(9):
+            self.compute(key, seconds)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.mark.parametrize(
+    ("usual_s", "limit_s"),
+    [(0.0, 10.0), (1.0, 20.0), (5.0, MOST_S)],
+    ids=["the least", "by its like", "what base workers wait"],
+)
+@pytest.mark.parametrize("is_beyond", [False, True])
+def test_a_call_beyond_its_limit_is_a_hang(world, usual_s, limit_s, is_beyond):
+    world.know("a", usual_s)
+    world.compute("a", limit_s + 2.0 * is_beyond)
+    assert bool(world.hangs) == is_beyond
+
+
+def test_of_what_is_unknown_too_nobody_waits_longer_than_a_base_worker(world):
+    world.know("a", 1.0)
+    world.compute("b", MOST_S)
+    assert not world.hangs
+    world.compute("c", MOST_S + 2.0)
+    assert world.hangs
+
+
+def test_calls_that_follow_each_other_and_pauses_are_none(world):
+    world.know("a", 0.0)
+    for _ in range(20):
+        world.compute("a", 8.0)
+    for _ in range(1000):
+        world.watch.look()
+        world.now += LOOK_S
+    assert not world.hangs
+
+
+def test_a_process_that_was_stopped_as_a_whole_does_not_hang(world):
+    world.know("a", 0.0)
+    with world.watch.computing("edges", "a"):
+        world.watch.look()
+        world.now += 3600.0
+        world.watch.look()
+    assert not world.hangs
+
+
+def test_one_that_failed_is_over(world):
+    with pytest.raises(ZeroDivisionError), world.watch.computing("edges", "a"):
+        raise ZeroDivisionError
+    world.compute(None, 0.0)
+    for _ in range(1000):
+        world.watch.look()
+        world.now += LOOK_S
+    assert not world.hangs

@@ -1,0 +1,93 @@
+"""Notice that the device of a ControlNet worker hangs, by the limits that its own steps have set.
+
+Base workers leave after a minute without an answer, and again and again whoever does not end.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from core.log import get_logger
+from worker.awake_clock import AwakeClock
+from worker.engine.step_limits import StepLimits
+from worker.engine.watchdog import LOOK_S, frames_of
+
+log = get_logger(__name__)
+
+#: No base worker waits longer for an answer: what takes longer is of use to nobody.
+MOST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Computing:
+    """One call of a ControlNet."""
+
+    key: Hashable  #: of those that take as long
+    controlnet: str
+
+
+class ComputeWatch:
+    """Looks at what one thread computes: `computing` belongs to that one, `look` to another."""
+
+    def __init__(
+        self,
+        thread: str,
+        *,
+        least_s: float,
+        on_hang: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; no call of the thread of this name is limited to less than `least_s`."""
+        self._thread_name = thread
+        self._limits = StepLimits(least_s)
+        self._on_hang = on_hang
+        self._clock = clock
+        self._awake = AwakeClock(2 * LOOK_S)
+        self._computing: Computing | None = None
+        self._seen: Computing | None = None
+        self._since = 0.0  #: by the awake clock
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="compute-watch", daemon=True)
+
+    @contextmanager
+    def computing(self, controlnet: str, key: Hashable) -> Iterator[None]:
+        """Be known to compute; whoever has the same key takes as long."""
+        begun_at = self._clock()
+        self._computing = Computing(key=(controlnet, key), controlnet=controlnet)
+        try:
+            yield
+            self._limits.note(self._computing.key, self._clock() - begun_at)
+        finally:
+            self._computing = None
+
+    def look(self) -> None:
+        """Look once: is it still at what it was at for too long?"""
+        now, computing = self._awake.look(self._clock()), self._computing
+        if computing is None or computing is not self._seen:
+            self._seen, self._since = computing, now
+            return
+        known_s = self._limits.limit_s(computing.key, None, is_compiled=False)
+        seconds, limit_s = now - self._since, min(known_s, MOST_S)
+        if seconds > limit_s:
+            log.critical(
+                "controlnet_hangs",
+                controlnet=computing.controlnet,
+                seconds=round(seconds, 1),
+                limit_s=round(limit_s, 1),
+                at=frames_of(self._thread_name),
+            )
+            self._on_hang()
+
+    def start(self) -> None:
+        """Look from a thread of its own."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._is_closed.set()
+
+    def _run(self) -> None:
+        while not self._is_closed.wait(LOOK_S):
+            self.look()
