@@ -132,8 +132,10 @@ class ControlPool:
         self._kill(self.hanging)
 
     def next_end(self):
-        """Wait for the next session to be over, and say why it is."""
-        return self._ended.get()
+        """Wait for the next session to be over, and say why it is; an offer made twice is none."""
+        while (reason := self._ended.get()) == "this worker has it already":
+            pass
+        return reason
 
     def close(self):
         for process, pipe in self.workers:

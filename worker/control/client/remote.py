@@ -13,6 +13,7 @@ from torch import Tensor
 from core.errors import ControlUnavailable, EngineError
 from core.log import get_logger
 from worker.control import wire
+from worker.control.client.losses import charge, clear, is_held_back
 from worker.control.client.remote_session import RemoteSession, StepTiming
 from worker.control.client.residual_buffers import Landing
 from worker.control.link import bind_here, open_socket
@@ -28,10 +29,9 @@ log = get_logger(__name__)
 PING_S = 0.1
 #: A worker that is there and has not answered after so long has come to a halt.
 ANSWER_S = 60.0
-#: A session whose workers are lost so often before they give it anything may be what ends them.
-MOST_LOSSES = 3
-#: One that may be is alone for so long, unless it is cleared before.
-ALONE_S = 10.0
+#: An image that has waited for an answer so long, and so many times what its step took until then,
+#: leaves its batch: others step meanwhile, and its own step is taken again.
+LATE_S, LATE_FACTOR = 5.0, 5.0
 
 
 class RemoteControlNets:
@@ -99,6 +99,8 @@ class RemoteControlNets:
         self._ping_all()
         if session.error is not None:
             raise session.error
+        if session.is_late and self._is_awaited(session):
+            return "a ControlNet worker's answer"
         if session.peer is not None:
             return None
         if session.num_offers and time.monotonic() - session.waits_since > self._patience_s:
@@ -130,10 +132,19 @@ class RemoteControlNets:
         self._courier.close()
         self._context.destroy(linger=100)
 
+    def _is_awaited(self, session: RemoteSession) -> bool:
+        """Tell whether what did not come in time is still to come; a worker at a halt is left."""
+        if session.asked and session.peer is not None and session.last is not None:
+            if time.monotonic() - session.last.at <= ANSWER_S:
+                return True
+            self._leave(session.peer)
+        session.is_late = False
+        return False
+
     def _offer_if_due(self, session: RemoteSession) -> None:
         waited_s = time.monotonic() - session.offered_at
         is_due = session.taker is None and waited_s > session.patience_s
-        if is_due and not self._is_held_back(session):
+        if is_due and not is_held_back(session, self._sessions.values()):
             self._offer_again(session)
 
     def _offer_again(self, session: RemoteSession) -> None:
@@ -151,18 +162,19 @@ class RemoteControlNets:
     def _wait(self, session: RemoteSession, is_there: Callable[[], bool]) -> None:
         """Wait for something that a session has asked for.
 
-        Raises: NotReady if its worker is lost; EngineError if that cannot compute it.
+        Raises: NotReady if its worker is lost, or late; EngineError if that cannot compute it.
         """
         began = time.monotonic()
+        took_s = began - session.last.at if session.last is not None else 0.0
         self._receive_all()
         while not is_there():
             if session.error is not None:
                 raise session.error
             if session.peer is None:
                 raise NotReady("the ControlNet worker of this job is lost")
-            if time.monotonic() - began > ANSWER_S:
-                self._leave(session.peer)
-                continue
+            if time.monotonic() - began > max(LATE_S, LATE_FACTOR * took_s):
+                session.is_late = True
+                raise NotReady("the ControlNet worker of this job is late")
             self._socket.poll(int(1000 * PING_S))
             self._receive_all()
             self._ping_all()
@@ -229,7 +241,7 @@ class RemoteControlNets:
             return
         if self._landing.take(session, ask, answer, data).is_whole:
             del session.asked[answer.position]
-            self._clear(session)
+            clear(session, self._sessions.values())
         if session.last is not None and session.last.position == answer.position:
             session.last.note_answer(answer.held_s)
 
@@ -271,42 +283,16 @@ class RemoteControlNets:
             return
         log.warning("control_worker_lost", sessions=len(lost))
         self._landing.abandon()
-        accused = [session for session in lost if session.is_suspect] or lost
-        if len({session.opening.image for session in accused}) == 1:
-            for session in accused:  # of several images nobody can say which it was
-                self._charge(session)
-        for session in lost:
+        charge(lost)
+        for session in lost:  # the first has a worker for itself, before the others
             session.is_suspect = True
             self._reopen(session)
-
-    def _charge(self, session: RemoteSession) -> None:
-        session.num_losses += 1
-        if session.num_losses >= MOST_LOSSES:
-            session.error = ControlUnavailable(
-                f"{MOST_LOSSES} ControlNet workers were lost with this job, one after the other"
-            )
-
-    def _clear(self, session: RemoteSession) -> None:
-        """Note that a session got what it asked for: its image need not be alone."""
-        session.num_losses = 0
-        for each in self._sessions.values():
-            if each.opening.image is session.opening.image:
-                each.is_suspect = False
 
     def _reopen(self, session: RemoteSession) -> None:
         session.taker = session.peer = session.block = session.last = None
         session.num_offers = 0
-        if session.error is None and not self._is_held_back(session):
+        if session.error is None and not is_held_back(session, self._sessions.values()):
             self._offer_again(session)
-
-    def _is_held_back(self, session: RemoteSession) -> bool:
-        """Tell whether a suspect waits for another image that may end a worker to be alone."""
-        now, image = time.monotonic(), session.opening.image
-        return session.is_suspect and any(
-            each.is_suspect and each.num_offers and now - each.waits_since < ALONE_S
-            for each in self._sessions.values()
-            if each.opening.image is not image
-        )
 
 
 def _remote(ask: StepQuery) -> RemoteSession:

@@ -62,6 +62,7 @@ class RemoteSession:
     offered_at: float = 0.0  #: monotonic s, last time
     num_offers: int = 0  #: since it was last taken
     is_suspect: bool = False  #: its worker was lost, and its image got no residuals since
+    is_late: bool = False  #: its image has left its batch until all that was asked has come
     num_losses: int = 0  #: of workers that its image had for itself, since it got residuals
     error: EngineError | None = None  #: why there is no hope
     asked: dict[int, StepQuery] = field(
