@@ -75,7 +75,7 @@ class Rig:
         return found if found and is_there else self.start("upkeep", "run.upkeep")
 
     def wait_for_worker(self, name: str, timeout_s: float = PATIENCE_S) -> None:
-        """Return once a worker consumes: Redis then has a client blocked for it."""
+        """Return once a worker has said that it is ready, and is in the fleet."""
         client = self.client()
         self.wait_until(lambda: bool(client.hexists("fleet", f"{name}@rig")), timeout_s)
         log = self.folder / f"{name}.log"
@@ -93,9 +93,21 @@ class Rig:
         return asyncio.run(self._ask(lambda store: store.cancel(job_id)))
 
     def wait_for(self, job_id: str, *statuses: JobStatus, timeout_s: float = PATIENCE_S) -> Job:
-        """Return a job once it is in one of these statuses."""
-        self.wait_until(lambda: self.job(job_id).status in statuses, timeout_s)
-        return self.job(job_id)
+        """Return a job once it is in one of these statuses; one that has ended gets into no other.
+
+        Raises: TimeoutError.
+        """
+        job = self.job(job_id)
+
+        def is_so() -> bool:
+            nonlocal job
+            job = self.job(job_id)
+            return job.status in statuses or job.status.is_terminal
+
+        self.wait_until(is_so, timeout_s)
+        if job.status not in statuses:
+            raise TimeoutError(f"{job_id} is {job.status} for good: {job.failure}\n{self.logs()}")
+        return job
 
     def stats(self) -> dict[str, int]:
         with self.client() as client:

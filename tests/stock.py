@@ -93,7 +93,7 @@ def engine_images(recorder, arrivals, *, max_slots=8, max_rows=16, are_failing=F
     Returns the images by job id, or its error where some are meant to fail.
     """
     # Every step takes as long as any other, so that all share one however busy the machine is.
-    ticks = count(0.0)
+    ticks = count(0.0, 1e3)  # of steps that long no prompt is worth a thread
     engine = Engine(
         max_slots=max_slots, max_rows=max_rows, slo_s=60, stopwatch=partial(next, ticks)
     )

@@ -12,7 +12,7 @@ from tasks.upkeep.retention import Retention
 from tests.contract.house import ArchivingHouse, House, RedisHouse, new_job
 
 SHORT_S = 0.02
-LONG_S = 1.0  #: a slow machine submits and ends a job in less
+LONG_S = 3.0  #: a slow machine submits and ends a job in less
 
 
 async def ended(house: House, *ids: str, tenant: str = "t") -> None:

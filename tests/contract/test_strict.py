@@ -21,7 +21,9 @@ def strict(redis: Redis, url: str) -> JobStore:
 
 
 @pytest.fixture
-def server(tmp_path):
+def server(tmp_path, monkeypatch):
+    # A disk that others write to takes its time; a client waits five seconds for any answer.
+    monkeypatch.setattr("storage.redis.strict.PATIENCE_MS", 4500)
     binary = wheel_binary()
     assert binary is not None
     found = redis_server(tmp_path, binary=binary)

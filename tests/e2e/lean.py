@@ -24,14 +24,14 @@ def paced_models(folder: Path, **load_s: float) -> dict[str, str]:
 def one_model(folder: Path) -> dict[str, str]:
     """Serve the best model alone: which one makes an image then depends on no plan.
 
-    Who asks for no number of steps gets few.
+    Who asks for no number of steps gets few; who asks for very many has a job that no machine ends
+    before it is canceled.
     """
     own = folder / BEST.name
     own.mkdir()
     for part in BEST.iterdir():
         if part.name != FILE:
             (own / part.name).symlink_to(part)
-    (own / FILE).write_text(
-        json.dumps(json.loads((BEST / FILE).read_text()) | {"default_steps": 10})
-    )
+    steps = {"default_steps": 10, "max_steps": 1000}
+    (own / FILE).write_text(json.dumps(json.loads((BEST / FILE).read_text()) | steps))
     return {"ATELIER_MODELS_DIR": str(folder)}

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory, ringing):
-    """One worker for all tests that it survives."""
-    with a_rig(tmp_path_factory.mktemp("rig"), **ringing()) as rig:
+    """One worker for all tests that it survives; no lease runs out while its store is away."""
+    with a_rig(tmp_path_factory.mktemp("rig"), ATELIER_LEASE_S="30", **ringing()) as rig:
         rig.worker("w")
         rig.wait_for_worker("w")
         yield rig
@@ -24,15 +24,15 @@ def rig(tmp_path_factory, ringing):
 
 @pytest.fixture
 def mortal(tmp_path, ringing):
-    """A worker of its own for a test that ends it."""
-    with a_rig(tmp_path, **ringing()) as rig:
+    """A worker of its own for a test that ends it, within much less than the longest job takes."""
+    with a_rig(tmp_path, ATELIER_SHUTDOWN_S="6", **ringing()) as rig:
         rig.worker("w")
         rig.wait_for_worker("w")
         yield rig
 
 
 def test_a_worker_survives_its_broker_and_goes_on(rig):
-    running = new_job(steps=200)
+    running = new_job(steps=400)
     rig.submit(running)
     rig.wait_for(running.id, JobStatus.RUNNING)
     for _ in range(2):
@@ -49,7 +49,7 @@ def test_a_worker_survives_its_broker_and_goes_on(rig):
 
 def test_a_worker_survives_that_its_broker_leads_no_more(rig):
     """It is told while it waits for messages, and refused what it writes, until another leads."""
-    running = new_job(steps=200)
+    running = new_job(steps=400)
     rig.submit(running)
     rig.wait_for(running.id, JobStatus.RUNNING)
     with rig.client() as client:
@@ -64,7 +64,7 @@ def test_a_worker_survives_that_its_broker_leads_no_more(rig):
 
 
 def test_a_frozen_broker_costs_no_job(rig):
-    running = new_job(steps=100)
+    running = new_job(steps=400)
     rig.submit(running)
     rig.wait_for(running.id, JobStatus.RUNNING)
     rig.redis.pause()
@@ -113,11 +113,12 @@ def test_a_late_job_is_expired_and_not_made(rig):
 
 
 def test_sigterm_waits_for_what_runs_and_takes_nothing_new(mortal):
-    worker, running = mortal.processes["w"], new_job(steps=150)
+    worker, running = mortal.processes["w"], new_job(steps=300)
     mortal.submit(running)
     mortal.wait_for(running.id, JobStatus.RUNNING)
     worker.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
+    mortal.wait_until(lambda: b"Warm shutdown" in (mortal.folder / "w.log").read_bytes())
+    time.sleep(0.5)  # its hub turns ten times a second, and then sees that it is to stop
     queued = new_job()
     mortal.submit(queued)
     assert worker.wait(60) == 0
@@ -151,7 +152,7 @@ def test_sigquit_gives_jobs_back_at_once(mortal):
 
 
 def test_a_dead_cpu_process_is_replaced_and_no_job_fails(rig):
-    job = new_job(steps=50)
+    job = new_job(steps=400)
     rig.submit(job)
     rig.wait_for(job.id, JobStatus.RUNNING)
     for child in cpu_processes(rig.processes["w"]):

@@ -30,7 +30,7 @@ def test_a_worker_that_wakes_up_after_its_lease_publishes_nothing(tmp_path, ring
         rig.upkeep()
         stalled = rig.worker("stalled")
         rig.wait_for_worker("stalled")
-        job = new_job(steps=100)
+        job = new_job(steps=400)
         rig.submit(job)
         first = rig.wait_for(job.id, JobStatus.RUNNING)
         stalled.send_signal(signal.SIGSTOP)
@@ -69,12 +69,12 @@ def test_jobs_whose_indexes_and_messages_are_lost_are_made(tmp_path, ringing):
 def test_a_job_whose_worker_woke_up_and_whose_message_was_lost_is_made_again(tmp_path):
     """Its images under the old fence, if there are any, go; how a late report is refused is
     a matter of `tests/contract` and `tests/unit/worker/jobs/test_executor.py`. It renews its lease
-    as rarely as may be, and one is much longer than the 2.2 s that the job takes."""
+    as rarely as may be, and one is much longer than the 4.2 s that the job takes."""
     with a_rig(tmp_path, ATELIER_LEASE_S="8", ATELIER_BEAT_S="4") as rig:
         rig.upkeep()
         stalled = rig.worker("stalled")
         rig.wait_for_worker("stalled")
-        job = new_job(steps=200)
+        job = new_job(steps=400)
         rig.submit(job)
         first = rig.wait_for(job.id, JobStatus.RUNNING)
         stalled.send_signal(signal.SIGSTOP)
@@ -99,6 +99,8 @@ def test_jobs_beside_a_poisonous_one_succeed_and_it_alone_is_buried(tmp_path):
         rig.upkeep()
         seeds = [1, 2, 3, POISON, 5, 6]
         jobs = {seed: new_job(model="deadly", steps=20, seed=seed) for seed in seeds}
+        # The first is in hand yet when the poisonous one comes, however slowly they are taken.
+        jobs[1] = new_job(model="deadly", steps=300, seed=1)
         rig.submit(*jobs.values())
         for _ in range(2):  # once with all of them in hand, once with the poisonous alone
             assert rig.worker("w").wait(120.0) == -signal.SIGKILL

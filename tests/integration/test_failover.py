@@ -10,15 +10,12 @@ from core.errors import NotFound, StoreUnavailable
 from core.job import JobStatus
 from core.settings import Durability
 from storage.jobs.jobs import JobStore
-from storage.redis.connect import connect
+from storage.redis.connect import connect, connect_sync
 from storage.redis.strict import confirming
 from tests.rig import a_rig, new_job
 from tests.sentinels import wait_until, watched
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
-
-#: Seconds after which a replica on the same host surely has what was written.
-REPLICATED_S = 0.5
 
 
 def submit_until_stored(rig, job, within_s=30.0):
@@ -32,15 +29,27 @@ def submit_until_stored(rig, job, within_s=30.0):
             time.sleep(0.2)
 
 
+def wait_until_replicated(rig):
+    """Return once the replica has what is written by now."""
+    leader, [follower] = rig.redis.leader, rig.redis.followers
+    written = replication_of(leader)["master_repl_offset"]
+    wait_until(lambda: replication_of(follower)["slave_repl_offset"] >= written)
+
+
+def replication_of(server):
+    with connect_sync(server.url) as client:
+        return client.info("replication")
+
+
 def test_jobs_go_on_when_the_store_fails_over(tmp_path):
     with a_rig(tmp_path, watched) as rig:
         rig.upkeep()
         rig.worker("first")
         rig.wait_for_worker("first")
-        before = [new_job(steps=200) for _ in range(12)]
+        before = [new_job(steps=400) for _ in range(12)]
         rig.submit(*before)
         rig.wait_for(before[0].id, JobStatus.RUNNING)
-        time.sleep(REPLICATED_S)
+        wait_until_replicated(rig)
         rig.redis.fail_over()
         after = [replace(new_job(), idempotency_key=f"key-{n}") for n in range(4)]
         for job in after:
@@ -55,7 +64,7 @@ def test_a_job_that_a_failover_forgot_is_told_apart(tmp_path):
     with a_rig(tmp_path, watched) as rig:
         kept, lost = new_job(), new_job()
         rig.submit(kept)
-        time.sleep(REPLICATED_S)
+        wait_until_replicated(rig)
         leader, [follower] = rig.redis.leader, rig.redis.followers
         follower.kill()  # what is accepted now is on one server alone
         rig.submit(lost)

@@ -30,8 +30,8 @@ def flower(rig):
     rig.start("flower", "celery", "-A", "tasks.app", "flower", *words)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", auth=AUTH, timeout=10.0) as client:
         rig.wait_until(lambda: answers(client, "/healthcheck"))
-        rig.wait_until(lambda: "w@rig" in client.get("/api/workers?refresh=1").json(), 30.0)
-        rig.wait_until(lambda: is_shown(rig, client), 30.0)  # it asks workers for events by and by
+        rig.wait_until(lambda: "w@rig" in client.get("/api/workers?refresh=1").json())
+        rig.wait_until(lambda: is_shown(rig, client))  # it asks workers for events by and by
         yield client
 
 
@@ -120,8 +120,12 @@ def test_inspect_shows_what_runs(rig, control):
     job = new_job(steps=1000)
     rig.submit(job)
     rig.wait_for(job.id, JobStatus.RUNNING)
-    active = control.inspect(["w@rig"], timeout=60.0).active()["w@rig"]
-    assert [task["id"] for task in active] == [job.id]
+    inspect = control.inspect(["w@rig"], timeout=60.0)
+
+    def shown():
+        return [task["id"] for task in inspect.active()["w@rig"]]
+
+    rig.wait_until(lambda: shown() == [job.id])  # Celery hears of each a moment after the store
     rig.cancel(job.id)
 
 

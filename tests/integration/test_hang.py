@@ -3,7 +3,7 @@
 import pytest
 
 from core.job import JobStatus
-from tests.rig import a_rig, new_job
+from tests.rig import PATIENCE_S, a_rig, new_job
 from tests.slow import HANG
 from worker.process.engine_exit import HUNG_ENGINE
 
@@ -22,7 +22,7 @@ def test_a_worker_that_hangs_in_a_step_hands_its_jobs_on_and_ends(tmp_path):
         rig.submit(job)
         first = rig.wait_for(job.id, JobStatus.RUNNING)
         (tmp_path / "data" / HANG).touch()
-        assert hung.wait(60.0) == HUNG_ENGINE
+        assert hung.wait(PATIENCE_S) == HUNG_ENGINE
         with rig.client() as client:
             assert not client.hexists("fleet", "w@rig")
         said = (tmp_path / "w.log").read_text()

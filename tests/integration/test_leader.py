@@ -45,6 +45,11 @@ class Pair:
             sentinel.sentinel_remove(SERVICE)
         self._say(self.second)
 
+    def is_waited_at(self) -> bool:
+        """Whether somebody waits for a word from the first."""
+        with Redis(port=self.first.port) as first:
+            return bool(first.info("clients")["blocked_clients"])
+
     def _say(self, leader: Server) -> None:
         with Redis(port=self.sentinel.port) as sentinel:
             sentinel.sentinel_monitor(SERVICE, "127.0.0.1", leader.port, 1)
@@ -62,6 +67,9 @@ async def test_tasks_leave_a_server_that_leads_no_more_though_it_answers(pair):
     redis = connect(pair.sentinel.url)
     waiting = asyncio.create_task(redis.execute_command("BLPOP", "bell", 60))
     await redis.set("before", 1)
+    async with asyncio.timeout(WITHIN_S):
+        while not pair.is_waited_at():
+            await asyncio.sleep(0.01)
     pair.switch()
     with Redis(port=pair.second.port) as second:
         second.rpush("bell", "rung")
@@ -79,6 +87,7 @@ def test_threads_leave_a_server_that_leads_no_more_though_it_answers(pair):
     redis.set("before", 1)
     thread = threading.Thread(target=lambda: heard.append(redis.blpop("bell", 4)))
     thread.start()
+    wait_until(pair.is_waited_at, WITHIN_S)
     pair.switch()
     with Redis(port=pair.second.port) as second:
         second.rpush("bell", "rung")

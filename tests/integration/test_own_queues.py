@@ -25,6 +25,7 @@ def sent_to(worker: str) -> NewJob:
 def test_what_waits_for_a_worker_that_is_gone_is_made_by_another(tmp_path):
     port = str(free_port())
     url = {"ATELIER_SCHEDULER_PORT": port, "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{port}"}
+    url["ATELIER_LEASE_S"] = "8"  # nobody dies here
     with a_rig(tmp_path, **url) as rig, rig.client() as store:
         rig.start("scheduler", "run.scheduler")
         rig.upkeep()

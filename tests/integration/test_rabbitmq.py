@@ -34,7 +34,7 @@ def url(broker):
 
 @pytest.fixture
 def rig(tmp_path, url):
-    with a_rig(tmp_path, ATELIER_BROKER_URL=url) as rig:
+    with a_rig(tmp_path, ATELIER_BROKER_URL=url, ATELIER_LEASE_S="8") as rig:  # nobody dies here
         rig.worker("w")
         rig.wait_for_worker("w")
         yield rig
@@ -87,7 +87,7 @@ def test_no_more_jobs_are_held_than_a_worker_may(rig):
 
 
 def test_bells_that_are_lost_are_rung_again(rig, url):
-    first = [new_job(steps=300) for _ in range(8)]
+    first = [new_job(steps=1000) for _ in range(8)]  # so many that no bell is heard meanwhile
     rig.submit(*first)
     for job in first:
         rig.wait_for(job.id, JobStatus.RUNNING)
@@ -99,11 +99,13 @@ def test_bells_that_are_lost_are_rung_again(rig, url):
         while purged < len(lost) and time.monotonic() < until:
             purged += connection.default_channel.queue_purge(QUEUE) or 0
     assert purged == len(lost)
+    for job in first:
+        rig.cancel(job.id)
     made(rig, *lost)
 
 
 def test_what_is_submitted_while_rabbitmq_is_away_is_made_when_it_is_back(rig, broker):
-    running = new_job(steps=200)
+    running = new_job(steps=600)
     rig.submit(running)
     rig.wait_for(running.id, JobStatus.RUNNING)
     broker.stop()

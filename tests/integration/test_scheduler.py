@@ -95,7 +95,7 @@ def start(tmp_path: Path, server: Server) -> Iterator[Callable[..., Service]]:
 @pytest.fixture
 async def client(start: Callable[..., Service]) -> AsyncIterator[httpx.AsyncClient]:
     url = f"http://127.0.0.1:{start().port}"
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=WITHIN_S) as client:
         await until(lambda: is_up(client))
         yield client
 
@@ -244,7 +244,7 @@ async def test_a_leader_that_sleeps_is_replaced_and_publishes_nothing_when_it_wa
 
 
 def connected(service: Service) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.port}")
+    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.port}", timeout=WITHIN_S)
 
 
 async def follows(client: httpx.AsyncClient, elected: int) -> bool:
@@ -283,7 +283,7 @@ async def test_a_job_starts_from_the_latents_of_a_finished_one(
     lender = Lender(
         id="j1", tenant="shop", prompt=prompt, terms=TERMS, skips=(20, 25), num_bytes=1000
     )
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{start(1.0).port}") as client:
+    async with connected(start(1.0)) as client:
         store.hset(job_key("j1"), "tenant", "shop")
         assert announce(store, replace(lender, made_at=time.time()))
         query = PlacementQuery(prompt=prompt, models=("base",), tenant="shop", terms=(TERMS,))

@@ -14,6 +14,7 @@ from storage.boards.scores import FIRST, ScoreStream
 from storage.jobs.leases import LeaseStore, Outcome
 from storage.objects.store import open_objects
 from storage.redis.connect import connect
+from tasks.messages import SCORE
 from tests.rig import ROOT, SLOW, a_rig, new_job
 from worker.cpu.store_images import encode_image
 from zoo.prompts import Split, prompts_of
@@ -77,13 +78,11 @@ def ask(rig, question):
 def test_a_finished_image_is_scored_for_its_prompt_at_its_level(rig):
     right, wrong = (prompt.address.scene() for prompt in islice(prompts_of(Split.TEST, 2), 2))
     picture = draw(right)
-    jobs = []
-    for scene in (
-        right,
-        wrong,
-    ):  # one after the other: what comes while another is scored is let go
+    jobs, log = [], rig.folder / "cpu.log"
+    for scene in (right, wrong):  # what comes before the task of another has ended is let go
         jobs.append(finish(rig, scene.caption, picture))
         rig.wait_until(lambda: jobs[-1] in scores(rig))
+        rig.wait_until(lambda: log.read_text().count(f"Task {SCORE}[") >= len(jobs))
     told, mistaken = (scores(rig)[job] for job in jobs)
     assert (told.prompt, told.level) == (right.caption, "slow@0")
     assert told.quality > mistaken.quality + 0.1

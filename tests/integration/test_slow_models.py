@@ -1,8 +1,6 @@
 """Loads and steps that take longer than every lease, by real workers."""
 
 import shutil
-import time
-from dataclasses import replace
 
 import pytest
 
@@ -12,14 +10,16 @@ from core.boards.plan import Plan
 from core.codec import decode
 from core.job import JobStatus
 from core.model import Model
+from storage.boards.measured import read_measured
 from tests.plan import read_plan
 from tests.rig import SLOW, Rig, a_rig, new_job, save_model
+from tests.slow import HELD
 
 pytestmark = pytest.mark.integration
 
-#: A lease of a second stands for one of 15, so these for a minute and more.
-LEASE = {"ATELIER_LEASE_S": "0.6", "ATELIER_BEAT_S": "0.1"}
-LONG_S = 2.0
+#: Each outlasts a machine that stalls; what takes two of them stands for a minute and more.
+LEASE = {"ATELIER_LEASE_S": "3", "ATELIER_BEAT_S": "0.3"}
+LONG_S = 6.5
 HEAVY = Model(name="heavy", family="heavy", load_s=LONG_S, step_s=0.01, max_steps=1000)
 ENDLESS = Model(name="endless", family="slow", step_s=LONG_S, max_steps=1000)
 BROKEN = Model(name="broken", family="no such family")
@@ -42,9 +42,7 @@ def plan(rig: Rig) -> Plan | None:
 
 
 def test_a_step_longer_than_any_lease_is_no_hang_and_loses_no_job(tmp_path):
-    """A step of two leases, each of which outlasts a machine that stalls."""
-    slower, lease = replace(ENDLESS, step_s=6.5), {"ATELIER_LEASE_S": "3", "ATELIER_BEAT_S": "0.3"}
-    with a_rig(tmp_path, models=(slower,), **lease) as rig:
+    with a_rig(tmp_path, models=(ENDLESS,), **LEASE) as rig:
         rig.upkeep()
         worker = rig.worker("w")
         rig.wait_for_worker("w")
@@ -56,7 +54,14 @@ def test_a_step_longer_than_any_lease_is_no_hang_and_loses_no_job(tmp_path):
 
 @pytest.mark.long
 def test_a_worker_reports_at_once_and_then_loads_and_jobs_wait_for_that(tmp_path):
+    def is_planned() -> bool:
+        planned = plan(rig)
+        return planned is not None and planned.assignments == {"w@rig": "heavy"}
+
     with a_rig(tmp_path, models=(HEAVY, BROKEN), **LEASE) as rig:
+        held = tmp_path / "data" / HELD
+        held.parent.mkdir(exist_ok=True)
+        held.touch()
         rig.upkeep()
         rig.start("scheduler", "run.scheduler", ATELIER_SCHEDULER_PORT=str(free_port()))
         rig.wait_until(lambda: plan(rig) is not None)
@@ -67,8 +72,8 @@ def test_a_worker_reports_at_once_and_then_loads_and_jobs_wait_for_that(tmp_path
         first = reported(rig, "w")
         assert first is not None and first.models == ()
         rig.wait_until(lambda: loading(rig, "w") == ("heavy", Stage.READING))
-        planned = plan(rig)
-        assert planned is not None and planned.assignments == {"w@rig": "heavy"}
+        rig.wait_until(is_planned)
+        held.unlink()
         done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
         assert done.attempts == 1
 
@@ -91,10 +96,15 @@ def test_what_one_worker_has_measured_another_does_not_measure_again(tmp_path):
         now = reported(rig, name)
         return now is not None and "slow" in now.costs
 
+    def is_told(rig: Rig) -> bool:
+        with rig.client() as client:
+            told = read_measured(client, "cpu").get("slow")
+        return told is not None and told.cost is not None
+
     with a_rig(tmp_path) as rig:
         first = rig.worker("first")
         rig.wait_until(lambda: known("first"))
-        time.sleep(1.0)  # it has told the store
+        rig.wait_until(lambda: is_told(rig))
         first.terminate()
         first.wait(30.0)
         rig.worker("second")

@@ -40,12 +40,12 @@ def test_flower_shows_a_job_with_its_runtime_and_nothing_of_its_prompt(client, f
 
 
 def test_revoke_stops_a_running_job_and_frees_its_slots(client, flower, http):
-    job = client.jobs.create(prompt="a blue square", steps=100, n=4)
+    job = client.jobs.create(prompt="a blue square", steps=1000, n=4)
     until(lambda: client.jobs.get(job.id).progress.step >= 2)
     answer = flower.post(f"/api/task/revoke/{job.id}", params={"terminate": "true"})
     assert answer.status_code == 200
     ended = made(client, job.id)
     assert ended.status is JobStatus.CANCELED
-    assert ended.progress.step < 100
+    assert ended.progress.step < 1000
     until(lambda: sum(w["running"] for w in http.get("/v1/fleet").json()["workers"]) == 0)
     until(lambda: task(flower, job.id).get("state") == "REVOKED")

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import Page, Request, Route, expect
 
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
 from tests.e2e.shared.form import ask, card, prompt_of
@@ -57,9 +57,9 @@ def test_keys_pressed_in_a_dialog_send_nothing(page):
 
 
 def test_progress_and_previews_are_shown_until_it_is_canceled(page):
-    ask(page, "a blue star to be canceled", steps=100, n=2)
+    ask(page, "a blue star to be canceled", steps=1000, n=2)
     made = card(page, "a blue star to be canceled")
-    expect(made.get_by_role("progressbar")).to_have_attribute("max", "100")
+    expect(made.get_by_role("progressbar")).to_have_attribute("max", "1000")
     expect(made.locator("img.preview")).to_have_count(2)
     cancel = made.get_by_role("button", name="Cancel")
     box = cancel.bounding_box()
@@ -69,22 +69,34 @@ def test_progress_and_previews_are_shown_until_it_is_canceled(page):
 
 
 def test_a_refusal_is_said_at_the_field_which_is_focused(page):
-    ask(page, "a red circle", steps=1000)
+    ask(page, "a red circle", steps=10_000)
     field = page.locator("[name=steps]")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
     said = page.locator(f"#{field.get_attribute('aria-describedby')}")
-    expect(said).to_have_text(re.compile("100"))
+    expect(said).to_have_text(re.compile(r"\b1000\b"))
     field.fill("4")
     expect(field).not_to_have_attribute("aria-invalid", "true")
 
 
 def test_several_jobs_are_made_at_once(page):
     prompts = [f"a {colour} star beside others" for colour in ("red", "green", "blue")]
+    unseen, held = list(prompts), list[Route]()
+
+    def hold(route: Route) -> None:
+        if unseen:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route(re.compile(r"/v1/jobs/\w"), hold)  # of none is heard that it is made
     for prompt in prompts:
-        ask(page, prompt, steps=100)  # all are seen before the first is made
+        ask(page, prompt, steps=100)
     for prompt in prompts:
         expect(card(page, prompt).get_by_role("progressbar")).to_be_visible()
+    unseen.clear()
+    for route in held:
+        route.continue_()
     for prompt in prompts:
         expect(card(page, prompt).locator(".thumbnail img")).to_be_visible()
 
@@ -114,7 +126,7 @@ def test_a_prompt_is_never_markup(page):
 
 
 def test_a_job_that_is_made_is_found_again_after_a_reload(page):
-    ask(page, "a green square found again", steps=100, n=4)  # it is not made before the reload
+    ask(page, "a green square found again", steps=200, n=2)  # it is not made before the reload
     expect(card(page, "a green square found again")).to_be_visible()
     page.reload()
     made = card(page, "a green square found again")

@@ -26,7 +26,7 @@ ASKED = "This service asks for a key"
 @pytest.fixture(scope="module")
 def address(tmp_path_factory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("keyed")
-    save_model(folder / "models", Model(name="quick", family="paced", load_s=0.1, step_s=0.01))
+    save_model(folder / "models", Model(name="quick", family="paced", load_s=0.1, step_s=0.05))
     env = {
         "ATELIER_MODELS_DIR": str(folder / "models"),
         "ATELIER_SCORE_SHARE": "0",
@@ -176,7 +176,7 @@ def test_a_key_that_an_operator_makes_works_on_the_page_until_it_is_revoked(page
         theirs = context.new_page()
         theirs.goto(address)
         give(theirs, secret)
-        ask(theirs, "a star of another tenant", steps=100)
+        ask(theirs, "a star of another tenant", steps=100)  # five seconds, to be seen
         progress = card(theirs, "a star of another tenant").get_by_role("progressbar")
         expect(progress).to_have_attribute("max", "100")
         made(theirs, "a star of another tenant")

@@ -76,7 +76,7 @@ def test_pictures_for_the_docs(page, take):
         ask(page, prompt, steps=30, n=n)
         made(page, prompt)
     page.locator("[name=n]").fill("1")
-    page.locator("[name=steps]").fill("100")
+    page.locator("[name=steps]").fill("300")
     running = "a large red star right of a small blue circle"
     ask(page, running)
     expect(card(page, running).locator(".preview")).to_be_visible()

@@ -135,7 +135,10 @@ def test_tests_that_enter_what_was_changed_run_first_and_of_these_the_fastest(
         "def say(name):\n"
         "    with open('said', 'a') as said: said.write(name + ' ')\n"
         "def test_other(): say('other')\n"
-        "def test_slow(): time.sleep(0.2); count.Count().one(); say('slow')\n"
+        "def test_slow():\n"
+        "    now = time.monotonic\n"
+        "    time.monotonic = lambda: now() + 60  # this takes a minute\n"
+        "    count.Count().one(); say('slow')\n"
         "def test_fast(): count.Count().one(); say('fast')\n"
     )
     tests, found = ForkedTests(tmp_path), tmp_path / "observed.json"

@@ -43,7 +43,7 @@ def is_there(pid):
 
 @pytest.mark.parametrize(
     ("title", "limit_s", "why_not"),
-    [("A part", 60, None), ("fail", 60, "ValueError: no such thing"), ("hang", 4, OVER)],
+    [("A part", 60, None), ("fail", 60, "ValueError: no such thing"), ("hang", 10, OVER)],
 )
 def test_a_part_ends_by_its_time_and_what_it_told_is_kept(title, limit_s, why_not):
     outcome = run(a_part(title), limit_s, is_dry=False)

@@ -108,7 +108,7 @@ async def test_the_lead_is_renewed_while_the_solver_works() -> None:
 async def test_who_leads_no_more_tells_of_no_workers() -> None:
     """An alert goes by the most that any scheduler tells."""
     store = MemoryStore()
-    other = MemoryLeadership(store, PLANNERS, "other", 3.0)
+    other = MemoryLeadership(store, PLANNERS, "other", 60.0)
     world = World("w0", leader=MemoryLeadership(store, PLANNERS, "first", 3.0))
     await world.round()
     assert "atelier_workers 1.0" in world.metrics.render().decode()

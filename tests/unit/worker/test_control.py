@@ -50,11 +50,12 @@ def test_another_process_opens_an_arena_by_its_place_and_no_other_arena():
     assert open_arena(place) is None
 
 
-def test_a_link_is_slow_once_it_costs_a_tenth_of_a_step():
+def test_a_link_is_slow_once_it_costs_a_tenth_of_a_step(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     fast, slow, busy = Lag(), Lag(), Lag()
     for _ in range(3):
         for lag, waited_s, transfer_s in ((fast, 0.3, 0.01), (slow, 0.3, 0.2), (busy, 0.0, 0.5)):
-            timed = StepTiming(position=0, at=time.monotonic() - 1.0, is_first=False)
+            timed = StepTiming(position=0, at=99.0, is_first=False)
             timed.note_answer(held_s=1.0 - transfer_s)
             timed.note_wait(waited_s)
             lag.note(step_s=1.0, lost_s=timed.lost_s)

@@ -25,8 +25,8 @@ class Resolver:
                 self.most = max(self.most, self.hanging)
             self.let_go.wait()
             with self._lock:
-                self.hanging -= 1
                 self.ended += 1
+                self.hanging -= 1  # last: who sees that none hangs takes no lock
             raise socket.gaierror(socket.EAI_AGAIN, "no server answers")
         return [ADDRESS]
 

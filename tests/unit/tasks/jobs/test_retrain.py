@@ -1,6 +1,6 @@
-import asyncio
 import zlib
 from contextlib import suppress
+from threading import Event
 
 import pytest
 
@@ -156,16 +156,16 @@ async def test_files_of_forgotten_classifiers_go_but_not_those_of_one_that_came_
 
 @pytest.mark.parametrize("step", ["open", "retrain"])
 async def test_the_lease_is_kept_while_it_works(step):
-    renewed = []
+    renewed = Event()
 
     class Lead(MemoryLeadership):
         async def renew(self):
-            renewed.append(1)
+            renewed.set()
             return True
 
     def work(at):
         if step == at:
-            asyncio.run(asyncio.sleep(0.05))
+            renewed.wait(60.0)
 
     class Slow(FakeRetraining):
         def __init__(self):
@@ -179,4 +179,4 @@ async def test_the_lease_is_kept_while_it_works(step):
     board, lead = await a_board(), Lead(MemoryStore(), "retrain", "a", 60.0)
     retraining = Retraining(board, MemoryScores(), lead=lead, data=Slow, renew_s=0.01)
     assert await retraining.run() == "trained anew"
-    assert renewed
+    assert renewed.is_set()

@@ -448,7 +448,7 @@ def test_closing_resolves_what_is_not_made():
 
     runner.before_forward = hold
     engine.start()
-    future = engine.add(a_job("a", steps=50), None)
+    future = engine.add(a_job("a", steps=10**6), None)  # no thread takes them all before the close
     started.wait(60)
     go_on.set()
     engine.close()

@@ -102,7 +102,7 @@ def test_others_wait_for_an_image_after_some_steps_and_are_seen_to():
     seen, before = [], len(runner.batches)
 
     def let_go():
-        while engine.activity is None or engine.activity.doing != "decoding":
+        while getattr(engine.activity, "doing", None) != "decoding":
             time.sleep(1e-3)
         seen.append((len(runner.batches) - before, engine.activity.jobs))
         runner.may_decode.set()

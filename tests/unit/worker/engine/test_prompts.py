@@ -212,9 +212,11 @@ def test_others_wait_for_a_prompt_that_takes_little_of_a_step(usual_s, batch):
     engine = beside(runner)
     usually(engine, usual_s)
     engine.add(a_job("short", seed=2, steps=2), None)
-    threading.Timer(0.05, runner.may_go_on.set).start()
+    if 2 in batch:
+        threading.Timer(0.05, runner.may_go_on.set).start()
     engine.step()
     assert runner.batches[-1] == batch
+    runner.may_go_on.set()
 
 
 def test_who_was_not_waited_for_joins_once_its_prompt_is_encoded():
@@ -346,17 +348,19 @@ def test_the_longer_the_step_the_longer_a_prompt_that_is_waited_for():
 
 
 def test_prompts_usually_take_what_half_of_the_last_took_wherever_they_were_encoded():
-    runner = ReadingRunner()
+    runner, began = ReadingRunner(), time.perf_counter()
     engine = beside(runner)
-    took = engine._prompts._took["tiny"]
+    took, most_s = engine._prompts._took["tiny"], time.perf_counter() - began
     usually(engine, 1.0)
+    began = time.perf_counter()
     engine.add(a_job("short", seed=2, steps=2), None)
     [ticket] = engine._inbox
     threading.Timer(0.05, runner.may_go_on.set).start()
     wait([ticket.encoded], LIMIT_S)
-    assert len(took) == 1 and 0.0 < took[0] < 1.0, "of the first, where it was opened"
+    most_s_beside = time.perf_counter() - began
+    assert len(took) == 1 and 0.0 < took[0] <= most_s, "of the first, where it was opened"
     one, other = engine._prompts._took["tiny"]
-    assert one == 1.0 and other == pytest.approx(runner.took_s / 2, rel=0.3), "as it waited"
+    assert one == 1.0 and runner.took_s / 2 <= other <= most_s_beside / 2, "as it waited"
     for seconds, usual_s in ((2.0, 1.0), (3.0, 1.0), (3.0, 2.0)):
         engine._prompts._took["tiny"].append(seconds)
         assert engine._prompts._usual_s(ticket, unknown_s=0.0) == usual_s
