@@ -59,7 +59,7 @@ def test_partial_images_come_before_the_final_one(ai):
         quality="high",
         stream=True,
         partial_images=2,
-        extra_body={"steps": 300, "seed": 1},  # it runs when it is first looked at
+        extra_body={"steps": 200, "seed": 1},  # it runs when it is first looked at
     )
     *partial, last = stream
     assert last.type == "image_generation.completed"
