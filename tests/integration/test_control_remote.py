@@ -21,6 +21,9 @@ from tests.stock import difference, engine_images
 from worker.control import wire
 from worker.control.client.losses import MOST_LOSSES
 from worker.control.client.remote import RemoteControlNets
+from worker.control.server.load_network import load_network
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.server import ControlServer
 from worker.control.stale import Stale
 from worker.engine.engine import Engine
 
@@ -293,6 +296,39 @@ def test_a_worker_that_answers_late_goes_on_with_what_it_was_given_again(
     pool.close()
     expected = house.stock_image(job.request, brought)
     assert difference(future.result().images[0], expected) == 0
+
+
+def test_others_are_made_while_those_of_a_worker_that_is_late_wait(house, monkeypatch):
+    monkeypatch.setattr("worker.control.client.remote.LATE_S", 0.1)
+    monkeypatch.setattr("worker.control.client.remote.LATE_FACTOR", 0.0)
+    network = load_network(house.folder / "edges", device="cpu", dtype="float32")
+    go_on, residuals = threading.Event(), network.residuals
+    network.residuals = lambda *args: go_on.wait(60.0) and residuals(*args)
+    server = ControlServer(ModelCache(lambda name: network, 2**30), max_rows=16)
+    server.start()
+    remote = RemoteControlNets(
+        lambda offer: threading.Thread(target=server.serve, args=(offer,), daemon=True).start(),
+        arena_bytes=2**24,
+        patience_s=20.0,
+    )
+    engine = an_engine(house.recorder(remote))
+    steered = [
+        a_job(f"s{seed}", model=house.model.name, seed=seed, controls=(EDGES,)) for seed in (1, 2)
+    ]
+    brought = some_conditions(1)
+    futures = [engine.add(job, None, brought) for job in steered]
+    plain = engine.add(a_job("plain", model=house.model.name), None)
+    while not plain.done():
+        engine.step()
+    assert not any(future.done() for future in futures)
+    go_on.set()
+    while not all(future.done() for future in futures):
+        engine.step()
+    remote.close()
+    server.close()
+    for job, future in zip(steered, futures, strict=True):
+        expected = house.stock_image(job.request, brought)
+        assert difference(future.result().images[0], expected) <= TOGETHER
 
 
 def test_a_job_waits_for_a_worker_until_its_deadline_and_says_so(house, pool, connect):

@@ -95,7 +95,7 @@ class ControlNets(Protocol):
         The first ones are there; whoever reads another waits for it, which raises the same.
 
         Raises:
-            NotReady: the ControlNet is lost; its session says when to ask again.
+            NotReady: the ControlNet is lost, or late; its session says when to ask again.
             EngineError: it cannot compute them.
         """
         ...

@@ -21,7 +21,7 @@ Pixels = NDArray[np.uint8]
 
 
 class NotReady(EngineError):
-    """What a step needs from another process has gone: it is to be tried again, not failed."""
+    """What a step needs from another process has gone, or is late: it is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,6 +14,8 @@ FACTOR = 20.0
 EXPECTED_FACTOR = 60.0
 #: Steps that are remembered of each shape.
 REMEMBERED = 64
+#: Shapes that are remembered.
+MOST_SHAPES = 10_000
 #: Steps of a shape that have to be seen before it is known.
 MIN_SEEN = 3
 #: The first steps of a shape may take so long where its model is known, and is not compiled.
@@ -35,6 +37,8 @@ class StepLimits:
         """Note a step that has ended; the first of its shape tells nothing."""
         with self._lock:
             if key not in self._seen:
+                if len(self._seen) >= MOST_SHAPES:  # whoever names ever new ones takes no memory
+                    del self._seen[next(iter(self._seen))]
                 self._seen[key] = deque(maxlen=REMEMBERED)
             else:
                 self._seen[key].append(seconds)

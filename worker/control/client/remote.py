@@ -27,7 +27,7 @@ log = get_logger(__name__)
 
 #: How often a worker that does not answer is looked for.
 PING_S = 0.1
-#: A worker that is there and has not answered after so long has come to a halt.
+#: A worker that is there and has not been heard of for so long has come to a halt.
 ANSWER_S = 60.0
 #: An image that has waited for an answer so long, and so many times what its step took until then,
 #: leaves its batch: others step meanwhile, and its own step is taken again.
@@ -97,10 +97,10 @@ class RemoteControlNets:
         """See `Session.waits_for`."""
         self._receive_all()
         self._ping_all()
-        if session.error is not None:
-            raise session.error
         if session.is_late and self._is_awaited(session):
             return "a ControlNet worker's answer"
+        if session.error is not None:
+            raise session.error
         if session.peer is not None:
             return None
         if session.num_offers and time.monotonic() - session.waits_since > self._patience_s:
@@ -134,10 +134,11 @@ class RemoteControlNets:
 
     def _is_awaited(self, session: RemoteSession) -> bool:
         """Tell whether what did not come in time is still to come; a worker at a halt is left."""
-        if session.asked and session.peer is not None and session.last is not None:
-            if time.monotonic() - session.last.at <= ANSWER_S:
+        peer, last = session.peer, session.last
+        if session.asked and session.error is None and peer is not None and last is not None:
+            if time.monotonic() - last.heard_at <= ANSWER_S:
                 return True
-            self._leave(session.peer)
+            self._leave(peer)
         session.is_late = False
         return False
 
@@ -172,14 +173,20 @@ class RemoteControlNets:
                 raise session.error
             if session.peer is None:
                 raise NotReady("the ControlNet worker of this job is lost")
-            if time.monotonic() - began > max(LATE_S, LATE_FACTOR * took_s):
-                session.is_late = True
+            if time.monotonic() - began > min(max(LATE_S, LATE_FACTOR * took_s), ANSWER_S):
+                self._note_late(session.peer)
                 raise NotReady("the ControlNet worker of this job is late")
             self._socket.poll(int(1000 * PING_S))
             self._receive_all()
             self._ping_all()
         if session.last is not None:
             session.last.note_wait(time.monotonic() - began)
+
+    def _note_late(self, peer: bytes) -> None:
+        """Have all who wait for a worker leave their batch, or each would wait as long again."""
+        for session in self._sessions.values():
+            if session.peer == peer and session.asked:
+                session.is_late = True
 
     def _receive_all(self) -> None:
         while True:

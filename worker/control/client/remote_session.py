@@ -37,11 +37,16 @@ class StepTiming:
     lost_s: float = 0.0  #: of that, neither computing nor waiting for others on the other side
     held_s: float = 0.0  #: by the ControlNet worker, from the ask to its last answer
     transfer_s: float = 0.0  #: of what that answer took beside that
+    heard_at: float = 0.0  #: monotonic s, when it was asked for, or a part of its answer came
+
+    def __post_init__(self) -> None:
+        """Be heard of as it is asked for."""
+        self.heard_at = self.at
 
     def note_answer(self, held_s: float) -> None:
         """Note that an answer is here, which took so long on the other side."""
-        self.held_s = held_s
-        self.transfer_s = max(0.0, time.monotonic() - self.at - held_s)
+        self.held_s, self.heard_at = held_s, time.monotonic()
+        self.transfer_s = max(0.0, self.heard_at - self.at - held_s)
 
     def note_wait(self, seconds: float) -> None:
         """Note that the base model has waited for what came last."""

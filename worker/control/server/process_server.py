@@ -16,6 +16,7 @@ from core.settings import Settings
 from core.uploads.controlnet import is_kept
 from storage.redis.connect import connect_sync
 from worker.control.offers import Offer, is_stale
+from worker.control.server.compute_watch import EXPECTED_S
 from worker.control.server.kept import fetched
 from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
@@ -47,6 +48,7 @@ def start(settings: Settings) -> None:
         max_rows=settings.max_rows,
         is_stale=partial(is_stale, connect_sync(settings.redis_url)),
         die=partial(os._exit, BROKEN_DEVICE),
+        expected_s=None if settings.device == "cpu" else EXPECTED_S,
     )
     _server.start()
     import_controlnets()

@@ -48,13 +48,15 @@ class ControlServer:
         *,
         max_rows: int,
         least_hang_s: float = 30.0,
+        expected_s: float | None = None,
         is_stale: Callable[[Offer], bool] = lambda offer: False,
         die: Callable[[], object] = lambda: None,
     ) -> None:
         """Prepare; `is_stale` tells which offers have been made again since.
 
         `die` ends this process: its device can compute nothing more, and others take its sessions.
-        So it ends where one call hangs, which none does that takes less than `least_hang_s`.
+        So it does where one call hangs, which none does that takes less than `least_hang_s`; the
+        first of its kind should take `expected_s` (None: nobody can say).
         """
         self._residents = residents
         self._is_stale = is_stale
@@ -69,7 +71,7 @@ class ControlServer:
         self._turns = StepQueue(max_rows)
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
-        self._watch = ComputeWatch(THREAD, least_s=least_hang_s, on_hang=die)
+        self._watch = ComputeWatch(THREAD, least_s=least_hang_s, expected_s=expected_s, on_hang=die)
 
     def start(self) -> None:
         """Serve from a thread of its own, and watch that."""
@@ -219,8 +221,9 @@ class ControlServer:
                 for (name, of), frame in zip(message.added.items(), added, strict=True)
             },
         )
-        with self._watch.computing(opening.controlnet, "begin"):
-            begun = self._tried(partial(hosted.network.begin, opening))
+        network, key = hosted.network, ("begin", *opening.condition.shape)
+        with self._watch.computing(opening.controlnet, (type(network), *key)):
+            begun = self._tried(partial(network.begin, opening))
         if isinstance(begun, Exception):
             self._fail(peer, hosted, begun)
         else:
@@ -243,13 +246,15 @@ class ControlServer:
             return
 
         def answer(found: Sequence[Sequence[Tensor]]) -> None:
+            self._watch.note_progress()
             for asked, residuals in zip(together, found, strict=True):
                 asked.answer(residuals)
 
-        steps = [asked.step for asked in together]
-        key = (steps[0].begun.group, sum(asked.rows for asked in together))
+        steps, network = [asked.step for asked in together], together[0].network
+        rows = sum(asked.rows for asked in together)
+        key = (type(network), *steps[0].begun.condition.shape[1:], rows)
         with self._watch.computing(together[0].hosted.offer.controlnet, key):
-            computed = self._tried(partial(together[0].network.residuals, steps, answer))
+            computed = self._tried(partial(network.residuals, steps, answer))
         if not isinstance(computed, Exception):
             return
         if len(together) == 1:

@@ -255,7 +255,7 @@ def test_one_that_takes_the_room_of_the_next_does(log):
     residency.follow(a_plan("b"))  # `a` is on its way out, and `c` does not fit beside both
     following = Thread(target=residency.follow, args=(a_plan("c", version=2),))
     following.start()
-    while "b" not in log.busy:
+    while "b" not in log.busy and following.is_alive():
         following.join(0.001)
     following.join(0.05)
     assert following.is_alive()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.control.server.compute_watch import MOST_S, ComputeWatch
+from worker.control.server.compute_watch import EXPECTED_S, ComputeWatch
 from worker.engine.watchdog import LOOK_S
 
 
@@ -14,6 +14,7 @@ class World:
         self.watch = ComputeWatch(
             "controlnets",
             least_s=10.0,
+            expected_s=EXPECTED_S,
             on_hang=lambda: self.hangs.append(self.now),
             clock=lambda: self.now,
         )
@@ -36,8 +37,8 @@ def world():
 
 @pytest.mark.parametrize(
     ("usual_s", "limit_s"),
-    [(0.0, 10.0), (1.0, 20.0), (5.0, MOST_S)],
-    ids=["the least", "by its like", "what base workers wait"],
+    [(0.0, 10.0), (1.0, 20.0), (5.0, 100.0)],
+    ids=["the least", "by its like", "by its like, which takes long"],
 )
 @pytest.mark.parametrize("is_beyond", [False, True])
 def test_a_call_beyond_its_limit_is_a_hang(world, usual_s, limit_s, is_beyond):
@@ -46,12 +47,27 @@ def test_a_call_beyond_its_limit_is_a_hang(world, usual_s, limit_s, is_beyond):
     assert bool(world.hangs) == is_beyond
 
 
-def test_of_what_is_unknown_too_nobody_waits_longer_than_a_base_worker(world):
-    world.know("a", 1.0)
-    world.compute("b", MOST_S)
+@pytest.mark.parametrize("is_beyond", [False, True])
+def test_one_whose_like_nobody_has_seen_has_a_minute_on_an_accelerator(world, is_beyond):
+    world.compute("a", 60.0 + 2.0 * is_beyond)
+    assert bool(world.hangs) == is_beyond
+
+
+def test_nobody_can_say_what_one_takes_on_a_cpu(world):
+    world.watch._expected_s = None
+    world.compute("a", 600.0)
     assert not world.hangs
-    world.compute("c", MOST_S + 2.0)
-    assert world.hangs
+
+
+def test_one_that_tells_of_its_parts_does_not_hang(world):
+    world.know("a", 0.0)
+    with world.watch.computing("edges", "a"):
+        for _ in range(10):
+            world.watch.note_progress()
+            for _ in range(int(8.0 / LOOK_S)):
+                world.watch.look()
+                world.now += LOOK_S
+    assert not world.hangs
 
 
 def test_calls_that_follow_each_other_and_pauses_are_none(world):
@@ -76,7 +92,6 @@ def test_a_process_that_was_stopped_as_a_whole_does_not_hang(world):
 def test_one_that_failed_is_over(world):
     with pytest.raises(ZeroDivisionError), world.watch.computing("edges", "a"):
         raise ZeroDivisionError
-    world.compute(None, 0.0)
     for _ in range(1000):
         world.watch.look()
         world.now += LOOK_S
