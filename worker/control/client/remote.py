@@ -95,8 +95,7 @@ class RemoteControlNets:
 
     def waits_for(self, session: RemoteSession) -> str | None:
         """See `Session.waits_for`."""
-        self._receive_all()
-        self._ping_all()
+        self._look()
         if session.is_late and self._is_awaited(session):
             return "a ControlNet worker's answer"
         if session.error is not None:
@@ -177,8 +176,7 @@ class RemoteControlNets:
                 self._note_late(session.peer)
                 raise NotReady("the ControlNet worker of this job is late")
             self._socket.poll(int(1000 * PING_S))
-            self._receive_all()
-            self._ping_all()
+            self._look()
         if session.last is not None:
             session.last.note_wait(time.monotonic() - began)
 
@@ -187,6 +185,11 @@ class RemoteControlNets:
         for session in self._sessions.values():
             if session.peer == peer and session.asked:
                 session.is_late = True
+
+    def _look(self) -> None:
+        """Take what has come, and look whether all workers are there."""
+        self._receive_all()
+        self._ping_all()
 
     def _receive_all(self) -> None:
         while True:

@@ -5,7 +5,7 @@ and all computing, belong to one thread more.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -221,9 +221,9 @@ class ControlServer:
                 for (name, of), frame in zip(message.added.items(), added, strict=True)
             },
         )
-        network, key = hosted.network, ("begin", *opening.condition.shape)
-        with self._watch.computing(opening.controlnet, (type(network), *key)):
-            begun = self._tried(partial(network.begin, opening))
+        kind = (type(hosted.network), *opening.condition.shape)
+        with self._watch.computing(opening.controlnet, kind):
+            begun = self._tried(partial(hosted.network.begin, opening))
         if isinstance(begun, Exception):
             self._fail(peer, hosted, begun)
         else:
@@ -250,15 +250,13 @@ class ControlServer:
             for asked, residuals in zip(together, found, strict=True):
                 asked.answer(residuals)
 
-        steps, network = [asked.step for asked in together], together[0].network
-        rows = sum(asked.rows for asked in together)
-        key = (type(network), *steps[0].begun.condition.shape[1:], rows)
-        with self._watch.computing(together[0].hosted.offer.controlnet, key):
-            computed = self._tried(partial(network.residuals, steps, answer))
+        steps, first = [asked.step for asked in together], together[0]
+        with self._watch.computing(first.hosted.offer.controlnet, _kind_of(together)):
+            computed = self._tried(partial(first.network.residuals, steps, answer))
         if not isinstance(computed, Exception):
             return
         if len(together) == 1:
-            self._fail(together[0].peer, together[0].hosted, computed)
+            self._fail(first.peer, first.hosted, computed)
         for asked in together if len(together) > 1 else ():
             self._compute([asked])
 
@@ -267,6 +265,12 @@ class ControlServer:
         log.error("control_session_failed", reason=reason)
         peer.send(wire.Failed(session=hosted.offer.session, reason=reason))
         peer.end(hosted, reason)
+
+
+def _kind_of(together: Sequence[WaitingStep]) -> Hashable:
+    """Name what calls have in common that take as long."""
+    rows = sum(asked.rows for asked in together)
+    return type(together[0].network), *together[0].step.begun.condition.shape[1:], rows
 
 
 def _refusal(hosted: Hosted) -> wire.ToBase:
