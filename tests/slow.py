@@ -81,17 +81,6 @@ class HeavyRunner(SlowRunner):
         return cls(model)
 
 
-def unhurried(runner: type, step_s: float) -> type:
-    """A family's runner whose steps take so long at least, on the fastest machine too."""
-
-    class Unhurried(runner):
-        def forward(self, samples):
-            _NEVER.wait(step_s)
-            return super().forward(samples)
-
-    return Unhurried
-
-
 class ChainRunner(SlowRunner):
     """An image is a number that every step changes: of its seed and its steps, and nothing else."""
 
