@@ -20,3 +20,20 @@ class AwakeClock:
         self.now += min(max(at - self._looked_at, 0.0), self._most_s)
         self._looked_at = at
         return self.now
+
+
+class Lasting:
+    """Tells for how long the same thing goes on, by an awake clock. Not for several threads."""
+
+    def __init__(self, most_s: float) -> None:
+        """Begin with nothing; see `AwakeClock`."""
+        self._awake = AwakeClock(most_s)
+        self._seen: object = None
+        self._since = 0.0
+
+    def look(self, at: float, what: object) -> float:
+        """Note what goes on at a monotonic time (s), and tell for how long that has been seen."""
+        now = self._awake.look(at)
+        if what is not self._seen:
+            self._seen, self._since = what, now
+        return now - self._since

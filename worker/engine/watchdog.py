@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from worker.awake_clock import AwakeClock
+from worker.awake_clock import Lasting
 from worker.engine.idle_work import TIMING
 from worker.engine.slowdown import StepPace
 from worker.engine.stats import DENOISING, Activity
@@ -54,18 +54,13 @@ class Watch:
         self._expect = expect
         self._on_hang = on_hang
         self._clock = clock
-        self._awake = AwakeClock(2 * LOOK_S)
-        self._seen: Activity | None = None
-        self._since = 0.0  #: by the awake clock
+        self._lasting = Lasting(2 * LOOK_S)
 
     def look(self) -> None:
         """Look once: is the engine still at what it was at for too long?"""
-        now, activity = self._awake.look(self._clock()), self._engine.activity
-        if activity is None or activity is not self._seen:
-            self._seen, self._since = activity, now
-            return
-        seconds, limit_s = now - self._since, self.limit_s(activity)
-        if seconds > limit_s:
+        activity = self._engine.activity
+        seconds = self._lasting.look(self._clock(), activity)
+        if activity is not None and seconds > (limit_s := self.limit_s(activity)):
             self._on_hang(Hang(activity=activity, seconds=seconds, limit_s=limit_s))
 
     def limit_s(self, activity: Activity) -> float:

@@ -1,4 +1,4 @@
-"""Judge which image may be what ends ControlNet workers, so that it ends three at most. Pure."""
+"""Judge which image may be what ends ControlNet workers, so that it ends three at most."""
 
 import time
 from collections.abc import Collection, Sequence

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from core.log import get_logger, log_errors
-from worker.awake_clock import AwakeClock
+from worker.awake_clock import Lasting
 from worker.engine.step_limits import StepLimits
 from worker.engine.watchdog import LOOK_S, frames_of
 
@@ -48,10 +48,8 @@ class ComputeWatch:
         self._limits, self._expected_s = StepLimits(least_s), expected_s
         self._on_hang = on_hang
         self._clock = clock
-        self._awake = AwakeClock(2 * LOOK_S)
+        self._lasting = Lasting(2 * LOOK_S)
         self._computing: Computing | None = None
-        self._seen: Computing | None = None
-        self._since = 0.0  #: by the awake clock
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="compute-watch", daemon=True)
 
@@ -73,12 +71,11 @@ class ComputeWatch:
 
     def look(self) -> None:
         """Look once: is it still at what it was at for too long?"""
-        now, computing = self._awake.look(self._clock()), self._computing
-        if computing is None or computing is not self._seen:
-            self._seen, self._since = computing, now
+        computing = self._computing
+        seconds = self._lasting.look(self._clock(), computing)
+        if computing is None:
             return
         limit_s = self._limits.limit_s(computing.key, self._expected_s, is_compiled=False)
-        seconds = now - self._since
         if seconds > limit_s:
             try:
                 log.critical(

@@ -96,3 +96,13 @@ def test_one_that_failed_is_over(world):
         world.watch.look()
         world.now += LOOK_S
     assert not world.hangs
+
+
+def test_whoever_hangs_is_ended_though_nobody_can_be_told(world, monkeypatch):
+    def full(*_, **__):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("worker.control.server.compute_watch.log.critical", full)
+    with pytest.raises(OSError, match="space"):
+        world.compute("a", 62.0)
+    assert world.hangs
